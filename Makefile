@@ -1,0 +1,50 @@
+# Every target makes .venv and installs the locked packages first, if they are missing or out of date.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+RUN := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test lint types bench docs lock clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(STAMP)  ## the SumNet example: two hooks on one module
+	@$(RUN) examples/sumnet.py
+
+test: lint types  ## lint, types, then all tests with coverage
+	@$(RUN) -m pytest --cov --cov-report=term-missing:skip-covered
+
+lint: $(STAMP)  ## ruff: rules and format
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+
+types: $(STAMP)  ## mypy, strict
+	@$(RUN) -m mypy
+
+bench: $(STAMP)  ## measure against PyTorch's own hooks, as ratios in one run
+	@$(RUN) -m benchmarks
+
+docs: $(STAMP)  ## build the documentation into site/
+	@$(RUN) -m mkdocs build --strict --quiet
+
+# torch comes first: what depends on it then finds it there and brings no other build of it.
+$(STAMP): requirements-dev.lock pyproject.toml
+	@echo "setting up $(VENV) ..."
+	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check $$(grep '^torch==' requirements-dev.lock)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.lock
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $(STAMP)
+
+lock: ## pin anew what requirements-dev.in asks for
+	@rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
+	@$(VENV)-lock/bin/python -m pip install --quiet $$(grep '^torch==' requirements-dev.in)
+	@$(VENV)-lock/bin/python -m pip install --quiet --requirement requirements-dev.in
+	@(echo "# Made by 'make lock' from requirements-dev.in: all that development needs, pinned, for Python 3.11."; \
+	  $(VENV)-lock/bin/python -m pip freeze --exclude pip --exclude setuptools | sed -E 's/\+cpu$$//; s/ @ .*//') > requirements-dev.lock
+	@rm -rf $(VENV)-lock
+
+clean:  ## remove what the other targets made
+	@rm -rf $(VENV) site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

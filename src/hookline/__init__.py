@@ -1,0 +1,90 @@
+"""Hooks for PyTorch models: observe, edit, freeze and look at what flows through them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from hookline._version import __version__
+
+if TYPE_CHECKING:
+    from hookline.address import Selection, Target, select
+    from hookline.core import Call, Handle
+    from hookline.errors import (
+        AddressError,
+        HooklineError,
+        HooklineWarning,
+        HookRefusedError,
+        HookResultError,
+        HookTypeError,
+        MissingExtraError,
+        NeverFiredError,
+        NeverFiredWarning,
+        NoMatchError,
+        PartError,
+    )
+    from hookline.hooks import Hooks, HooksReport, hooks_on
+    from hookline.intercept.drop_in import register_forward_hook, register_forward_pre_hook
+
+# Loaded on first use, so that the command line can answer --help without loading torch.
+_HOME = {
+    "AddressError": "hookline.errors",
+    "Call": "hookline.core",
+    "Handle": "hookline.core",
+    "HookRefusedError": "hookline.errors",
+    "HookResultError": "hookline.errors",
+    "HookTypeError": "hookline.errors",
+    "HooklineError": "hookline.errors",
+    "HooklineWarning": "hookline.errors",
+    "Hooks": "hookline.hooks",
+    "HooksReport": "hookline.hooks",
+    "MissingExtraError": "hookline.errors",
+    "NeverFiredError": "hookline.errors",
+    "NeverFiredWarning": "hookline.errors",
+    "NoMatchError": "hookline.errors",
+    "PartError": "hookline.errors",
+    "Selection": "hookline.address",
+    "Target": "hookline.address",
+    "hooks_on": "hookline.hooks",
+    "register_forward_hook": "hookline.intercept.drop_in",
+    "register_forward_pre_hook": "hookline.intercept.drop_in",
+    "select": "hookline.address",
+}
+
+__all__ = [
+    "AddressError",
+    "Call",
+    "Handle",
+    "HookRefusedError",
+    "HookResultError",
+    "HookTypeError",
+    "HooklineError",
+    "HooklineWarning",
+    "Hooks",
+    "HooksReport",
+    "MissingExtraError",
+    "NeverFiredError",
+    "NeverFiredWarning",
+    "NoMatchError",
+    "PartError",
+    "Selection",
+    "Target",
+    "__version__",
+    "hooks_on",
+    "register_forward_hook",
+    "register_forward_pre_hook",
+    "select",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'hookline' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

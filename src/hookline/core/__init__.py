@@ -1,0 +1,9 @@
+"""What a hook is, and how hooks run around a call: plain Python, without torch."""
+
+from hookline.core.call import Call
+from hookline.core.dispatch import dispatch
+from hookline.core.handle import Handle
+from hookline.core.hook import AFTER, ARGS, AROUND, BEFORE, CALL, KWARGS, Hook
+from hookline.core.site import Site
+
+__all__ = ["AFTER", "ARGS", "AROUND", "BEFORE", "CALL", "KWARGS", "Call", "Handle", "Hook", "Site", "dispatch"]

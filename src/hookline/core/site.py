@@ -1,0 +1,103 @@
+"""The hooks on one callable."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
+
+from hookline.core.hook import AFTER, AROUND, BEFORE, CALL, Hook
+from hookline.core.numbering import Calls
+
+_in_order = attrgetter("key")
+
+registration = threading.RLock()
+"""Held while one site is replaced by the next, never while hooks run."""
+
+
+class Site:
+    """A place where calls are caught: the hooks there, in the order in which they run.
+
+    Never changed, only replaced whole, so that a call that has begun goes on with one consistent set of hooks
+    whatever other threads, or the hooks themselves, add and remove in the meantime.
+
+    Attributes:
+        before, around, after: the hooks of each phase.
+        calls: numbers the calls, once there is a hook that is told the number; passed on to the next site.
+        plain: whether the short call loop can run all hooks.
+        scoped: whether some hooks do not take part in every call.
+    """
+
+    __slots__ = ("after", "around", "before", "calls", "plain", "scoped")
+
+    def __init__(
+        self,
+        before: tuple[Hook, ...],
+        around: tuple[Hook, ...],
+        after: tuple[Hook, ...],
+        plain: bool,
+        scoped: bool,
+        calls: Calls | None,
+    ) -> None:
+        self.before = before
+        self.around = around
+        self.after = after
+        self.plain = plain
+        self.scoped = scoped
+        self.calls = calls
+
+    @classmethod
+    def of(cls, hooks: list[Hook], calls: Calls | None) -> Site:
+        """Return the site of these hooks, which are in the order in which they run; `NOWHERE` when there are none."""
+        if not hooks:
+            return NOWHERE
+        return cls(
+            tuple(hook for hook in hooks if hook.phase == BEFORE),
+            tuple(hook for hook in hooks if hook.phase == AROUND),
+            tuple(hook for hook in hooks if hook.phase == AFTER),
+            all(hook.plain for hook in hooks),
+            any(hook.applies for hook in hooks),
+            calls or (Calls() if any(hook.convention == CALL for hook in hooks) else None),
+        )
+
+    def __iter__(self) -> Iterator[Hook]:
+        return iter((*self.before, *self.around, *self.after))
+
+    def __len__(self) -> int:
+        return len(self.before) + len(self.around) + len(self.after)
+
+    def with_hook(self, hook: Hook) -> Site:
+        """Return a site that has `hook` too, in its place; it runs from the next call on."""
+        if self is NOWHERE:  # the usual case, at a third of the cost
+            alone, phase = (hook,), hook.phase
+            return Site(
+                alone if phase == BEFORE else (),
+                alone if phase == AROUND else (),
+                alone if phase == AFTER else (),
+                hook.plain,
+                hook.applies is not None,
+                Calls() if hook.convention == CALL else None,
+            )
+        if self.calls is not None:
+            hook.first = self.calls.latest + 1
+        return Site.of(sorted((*self, hook), key=_in_order), self.calls)
+
+    def without(self, hook: Hook) -> Site:
+        """Return a site that lacks `hook`; `NOWHERE` when no other is left."""
+        return Site.of([other for other in self.before + self.around + self.after if other is not hook], self.calls)
+
+    def in_scope(self) -> Site:
+        """Return a site of the hooks that take part in a call made here and now."""
+        return Site.of([hook for hook in self if hook.applies is None or hook.applies()], self.calls)
+
+    def __reduce__(self) -> str:
+        # A site that is copied or pickled as part of something else comes out empty: hooks belong to the original.
+        return "NOWHERE"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Site:
+        return NOWHERE
+
+
+NOWHERE = Site((), (), (), True, False, None)
+"""The site without hooks."""

@@ -1,0 +1,61 @@
+"""What hookline raises and warns of on purpose.
+
+HooklineError
+├── HookTypeError      (TypeError)     not a module, not callable, wrong number of parameters
+├── HookRefusedError   (TypeError)     a module or method that cannot be hooked
+├── HookResultError    (RuntimeError)  a hook returned something that cannot be used
+├── AddressError       (ValueError)    an address that cannot be read
+│   ├── NoMatchError   (LookupError)   an address that fits nothing in the model
+│   └── PartError      (LookupError)   a part that the value at hand does not have
+├── NeverFiredError    (RuntimeError)  a hook that was asked for did not run, under strict=True
+└── MissingExtraError  (ImportError)   an optional dependency is not installed
+
+HooklineWarning        (UserWarning)
+└── NeverFiredWarning                  a hook that was asked for did not run
+"""
+
+from __future__ import annotations
+
+
+class HooklineError(Exception):
+    """Base class: catch this to catch every error that hookline raises on purpose."""
+
+
+class HookTypeError(HooklineError, TypeError):
+    """The thing to hook, or the hook itself, is of the wrong kind."""
+
+
+class HookRefusedError(HooklineError, TypeError):
+    """The module or method cannot be hooked; the message says what to do instead."""
+
+
+class HookResultError(HooklineError, RuntimeError):
+    """A hook returned something that cannot take the place of what it was given."""
+
+
+class AddressError(HooklineError, ValueError):
+    """The text is not an address; the message points at the column."""
+
+
+class NoMatchError(AddressError, LookupError):
+    """An address, or one part of a list of them, fits nothing in the model."""
+
+
+class PartError(AddressError, LookupError):
+    """The value has no such part; the message lists what it has."""
+
+
+class NeverFiredError(HooklineError, RuntimeError):
+    """A hook that was asked for with `strict=True` did not run."""
+
+
+class MissingExtraError(HooklineError, ImportError):
+    """An optional dependency is not installed; the message gives the pip command."""
+
+
+class HooklineWarning(UserWarning):
+    """Base class of every warning that hookline gives."""
+
+
+class NeverFiredWarning(HooklineWarning):
+    """A hook that was asked for did not run; the message says why when it can be known."""

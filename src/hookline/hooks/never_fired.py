@@ -1,0 +1,65 @@
+"""Say why a hook that matched a module never ran."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from hookline.hooks.record import Record
+
+_CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
+
+
+def why_never_fired(model: nn.Module, record: Record, others_ran: bool) -> str:
+    """Return the likeliest reason, as a sentence that says what to do.
+
+    Args:
+        model: the model that the group is on.
+        record: the hook that never ran.
+        others_ran: whether any other hook of the group did.
+    """
+    module, path = record.module, record.path
+    if all(module is not each for each in model.modules()):
+        return _gone(model, path)
+    if isinstance(module, _CONTAINERS):
+        return f"a {type(module).__name__} is a container that nobody calls; hook its items, {_join(path, '*')!r}."
+    if record.method != "forward":
+        return f"the method {record.method}() was not called on it."
+    if type(module).forward is nn.Module.forward:
+        return f"{type(module).__name__} has no forward() of its own to be called."
+    parent, name = _parent(model, module)
+    if isinstance(parent, nn.MultiheadAttention):
+        above = path.rpartition(".")[0]
+        return (
+            f"nn.MultiheadAttention reads the weights of its {name} without calling it; hook the attention itself, "
+            f"{above or '.'!r}."
+        )
+    if not others_ran:
+        return "no hooked module was called; was the model run inside the `with` block?"
+    reads = ", or reads its weights without calling it" if any(True for _ in module.parameters(recurse=False)) else ""
+    within = type(parent).__name__ if parent is not None else "its parent"
+    return f"the run ended before it, or {within} does not call it for this input{reads}."
+
+
+def _gone(model: nn.Module, path: str) -> str:
+    """Say what has become of a module that is no longer part of the model."""
+    now = model
+    for name in path.split("."):
+        now = now._modules.get(name) if isinstance(now, nn.Module) else None  # type: ignore[assignment]
+    if now is None:
+        return "the hooked module is no longer in the model: it was removed after the hook was put on."
+    return (
+        f"the hooked module is no longer in the model: another {type(now).__name__} was put in its place after the "
+        "hook was put on. Register the hook again."
+    )
+
+
+def _parent(model: nn.Module, module: nn.Module) -> tuple[nn.Module | None, str]:
+    for each in model.modules():
+        for name, child in each.named_children():
+            if child is module:
+                return each, name
+    return None, ""
+
+
+def _join(path: str, name: str) -> str:
+    return name if path in ("", ".") else f"{path}.{name}"

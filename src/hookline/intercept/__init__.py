@@ -1,0 +1,1 @@
+"""Where calls are caught: modules are given a subclass of their own class that runs the hooks."""

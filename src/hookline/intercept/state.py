@@ -1,0 +1,55 @@
+"""What hookline keeps on a module while it is hooked."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from torch import nn
+
+from hookline.core import Site
+
+PREFIX = "hookline."
+"""Begins the key of each site in a module's `__dict__`; with its dot it can be no attribute of anybody's."""
+
+FORWARD = PREFIX + "forward"
+
+
+@functools.cache
+def site_key(method: str) -> str:
+    """Return the key of the site of a method: the same string each time, so that its hash is known."""
+    return FORWARD if method == "forward" else PREFIX + method
+
+
+FAST_PATH = PREFIX + "keeps nn.TransformerEncoderLayer off its fast path"
+"""The key of one native forward hook that does nothing.
+
+`nn.TransformerEncoderLayer` runs a fused kernel, which calls none of its children, unless one of them has hooks
+in its `_forward_hooks`. See torch/nn/modules/transformer.py, "forward pre-/hooks are attached to the module".
+"""
+
+
+def keep_off_fast_path(module: nn.Module, *_: Any) -> None:
+    """Be the native hook that is filed under `FAST_PATH`; it does nothing on a hooked module."""
+    if not has_sites(module):
+        # A copy that was made without asking us (torch.ao.quantization moves hooks to new modules).
+        module._forward_hooks.pop(FAST_PATH, None)  # type: ignore[call-overload]
+
+
+def has_sites(module: nn.Module) -> bool:
+    """Return whether anything is hooked on `module`."""
+    return any(key.startswith(PREFIX) for key in module.__dict__)
+
+
+def sites(module: nn.Module) -> dict[str, Site]:
+    """Return the sites of `module` by the name of the method whose calls they catch."""
+    return {key[len(PREFIX) :]: value for key, value in module.__dict__.items() if key.startswith(PREFIX)}
+
+
+def without_hooks(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of a module's `__dict__` that holds nothing of ours."""
+    clean = {key: value for key, value in state.items() if not key.startswith(PREFIX)}
+    native = clean.get("_forward_hooks")
+    if native and FAST_PATH in native:
+        clean["_forward_hooks"] = type(native)((key, hook) for key, hook in native.items() if key != FAST_PATH)
+    return clean
