@@ -9,9 +9,12 @@ from hookline._version import __version__
 
 if TYPE_CHECKING:
     from hookline.address import Selection, Target, select
+    from hookline.capture import CaptureReport, Features, capture, features, load_features
     from hookline.core import Call, Handle
     from hookline.errors import (
         AddressError,
+        CallsError,
+        CaptureError,
         HooklineError,
         HooklineWarning,
         HookRefusedError,
@@ -22,12 +25,21 @@ if TYPE_CHECKING:
         NeverFiredWarning,
         NoMatchError,
         PartError,
+        StopForward,
     )
     from hookline.hooks import Hooks, HooksReport, hooks_on
     from hookline.intercept.drop_in import register_forward_hook, register_forward_pre_hook
 
 # Loaded on first use, so that the command line can answer --help without loading torch.
 _HOME = {
+    "load_features": "hookline.capture",
+    "features": "hookline.capture",
+    "capture": "hookline.capture",
+    "Features": "hookline.capture",
+    "CaptureReport": "hookline.capture",
+    "StopForward": "hookline.errors",
+    "CaptureError": "hookline.errors",
+    "CallsError": "hookline.errors",
     "AddressError": "hookline.errors",
     "Call": "hookline.core",
     "Handle": "hookline.core",
@@ -54,6 +66,10 @@ _HOME = {
 __all__ = [
     "AddressError",
     "Call",
+    "CallsError",
+    "CaptureError",
+    "CaptureReport",
+    "Features",
     "Handle",
     "HookRefusedError",
     "HookResultError",
@@ -68,9 +84,13 @@ __all__ = [
     "NoMatchError",
     "PartError",
     "Selection",
+    "StopForward",
     "Target",
     "__version__",
+    "capture",
+    "features",
     "hooks_on",
+    "load_features",
     "register_forward_hook",
     "register_forward_pre_hook",
     "select",

@@ -7,8 +7,12 @@ HooklineError
 ├── AddressError       (ValueError)    an address that cannot be read
 │   ├── NoMatchError   (LookupError)   an address that fits nothing in the model
 │   └── PartError      (LookupError)   a part that the value at hand does not have
+├── CaptureError       (RuntimeError)  a value that cannot be captured, kept or saved
+├── CallsError         (LookupError)   one value was asked for where there are none or several
 ├── NeverFiredError    (RuntimeError)  a hook that was asked for did not run, under strict=True
 └── MissingExtraError  (ImportError)   an optional dependency is not installed
+
+StopForward            (BaseException) not an error: ends a run that has gone far enough
 
 HooklineWarning        (UserWarning)
 └── NeverFiredWarning                  a hook that was asked for did not run
@@ -45,12 +49,32 @@ class PartError(AddressError, LookupError):
     """The value has no such part; the message lists what it has."""
 
 
+class CaptureError(HooklineError, RuntimeError):
+    """A value cannot be captured, kept or saved; the message says which and why."""
+
+
+class CallsError(HooklineError, LookupError):
+    """One value was asked for, and the site has none or several; the message says what to use."""
+
+
 class NeverFiredError(HooklineError, RuntimeError):
     """A hook that was asked for with `strict=True` did not run."""
 
 
 class MissingExtraError(HooklineError, ImportError):
     """An optional dependency is not installed; the message gives the pip command."""
+
+
+class StopForward(BaseException):
+    """Ends a run that has gone far enough; no `except Exception` of a model can swallow it.
+
+    Attributes:
+        source: what ended the run; the block that belongs to it swallows this.
+    """
+
+    def __init__(self, source: object) -> None:
+        super().__init__("hookline ended the run: all that was asked for has been captured.")
+        self.source = source
 
 
 class HooklineWarning(UserWarning):

@@ -160,7 +160,8 @@ class Hooks:
         """Return a sentence for each hook that matched a module and did not run there."""
         ran = any(record.fired or record.compiled for made in self._registrations for record in made)
         return [
-            f"the hook {made.kind} {str(record.address)!r} never ran: {why_never_fired(self.model, record, ran)}"
+            f"the hook {made.kind} {str(record.address)!r} never ran: "
+            + why_never_fired(self.model, record.target, others_ran=ran)
             for made in self._registrations
             for record in made
             if not (record.fired or record.compiled)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from torch import nn
 
-from hookline.hooks.record import Record
+from hookline.address import Target
 
 _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 
 
-def why_never_fired(model: nn.Module, record: Record, others_ran: bool) -> str:
+def why_never_fired(model: nn.Module, target: Target, *, others_ran: bool) -> str:
     """Return the likeliest reason, as a sentence that says what to do.
 
     Args:
         model: the model that the group is on.
-        record: the hook that never ran.
+        target: where the hook was put.
         others_ran: whether any other hook of the group did.
     """
-    module, path = record.module, record.path
+    module, path = target.module, target.path
     if all(module is not each for each in model.modules()):
         return _gone(model, path)
     if isinstance(module, _CONTAINERS):
         return f"a {type(module).__name__} is a container that nobody calls; hook its items, {_join(path, '*')!r}."
-    if record.method != "forward":
-        return f"the method {record.method}() was not called on it."
+    if target.address.method is not None:
+        return f"the method {target.address.method}() was not called on it."
     if type(module).forward is nn.Module.forward:
         return f"{type(module).__name__} has no forward() of its own to be called."
     parent, name = _parent(model, module)

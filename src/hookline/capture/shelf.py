@@ -1,0 +1,124 @@
+"""Where captured values lie: in memory, and past the budget in files."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hookline.address import leaves, map_leaves
+from hookline.capture.budget import human
+from hookline.capture.snapshot import is_shared
+from hookline.errors import CaptureError
+
+
+class Kept:
+    """One captured value.
+
+    Attributes:
+        recomputed: whether the call was activation checkpointing's second run.
+        size: bytes of its tensors.
+    """
+
+    __slots__ = ("_file", "_value", "recomputed", "size")
+
+    def __init__(self, value: Any, recomputed: bool) -> None:
+        self._value = value
+        self._file: Path | None = None
+        self.recomputed = recomputed
+        self.size = sum(_size(leaf) for _, leaf in leaves(value))
+
+    @property
+    def value(self) -> Any:
+        """The value; tensors that were moved to a file are memory maps of it."""
+        if self._file is None:
+            return self._value
+        tensors = torch.load(self._file, mmap=True, weights_only=True)
+        return map_leaves(lambda _, leaf: tensors[leaf.number] if isinstance(leaf, _Moved) else leaf, self._value)
+
+    @property
+    def where(self) -> str:
+        """Where the value lies: "disk", "shared" with the model while nobody writes to it, or "memory"."""
+        if self._file is not None:
+            return "disk"
+        tensors = [leaf for _, leaf in leaves(self._value) if isinstance(leaf, Tensor)]
+        return "shared" if tensors and all(map(is_shared, tensors)) else "memory"
+
+    def move_to(self, file: Path) -> None:
+        """Move the tensors to a file."""
+        tensors: list[Tensor] = []
+
+        def moved(_: Any, leaf: Any) -> Any:
+            if not isinstance(leaf, Tensor):
+                return leaf
+            tensors.append(leaf.detach().clone())  # a view would take its whole base along
+            return _Moved(len(tensors) - 1)
+
+        value = map_leaves(moved, self._value)
+        try:
+            torch.save(tensors, file)
+        except (OSError, RuntimeError) as error:
+            file.unlink(missing_ok=True)
+            raise CaptureError(
+                f"could not move {human(self.size)} of captured values to {file.parent} ({error}). What was captured "
+                "so far is kept. Free space there, set TMPDIR to another folder, or raise budget=."
+            ) from error
+        self._value, self._file = value, file
+
+
+class _Moved:
+    """Stands in a value for the tensor of that number in the file."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Shelf:
+    """Keeps values within a number of bytes of memory: past it the oldest go to files in a temporary folder.
+
+    The folder goes when the shelf does.
+    """
+
+    def __init__(self, budget: int | None) -> None:
+        self.budget = budget
+        self._in_memory: deque[Kept] = deque()
+        self._bytes = 0
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._numbers = itertools.count()
+
+    def keep(self, value: Any, *, recomputed: bool = False) -> Kept:
+        """Return the value as one that this shelf looks after."""
+        kept = Kept(value, recomputed)
+        if self.budget is not None:
+            self._in_memory.append(kept)
+            self._bytes += kept.size
+            while self._bytes > self.budget and self._in_memory:
+                oldest = self._in_memory.popleft()
+                self._bytes -= oldest.size
+                if oldest.size:
+                    oldest.move_to(self._file())
+        return kept
+
+    def drop(self, kept: Kept) -> None:
+        """Forget a value that is not needed any more."""
+        if self.budget is not None and kept in self._in_memory:
+            self._in_memory.remove(kept)
+            self._bytes -= kept.size
+        if kept._file is not None:
+            kept._file.unlink(missing_ok=True)
+
+    def _file(self) -> Path:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="hookline-")
+        return Path(self._folder.name) / f"{next(self._numbers)}.pt"
+
+
+def _size(leaf: Any) -> int:
+    return leaf.nbytes if isinstance(leaf, Tensor) and leaf.layout is torch.strided and not leaf.is_nested else 0

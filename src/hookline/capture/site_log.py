@@ -1,0 +1,184 @@
+"""What was captured at one site."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from hookline.address import Target, map_leaves, read
+from hookline.address.signature import Arguments
+from hookline.capture.compiled import keep, ticket_for
+from hookline.capture.options import Options
+from hookline.capture.reduction import Gathered
+from hookline.capture.shelf import Kept, Shelf
+from hookline.capture.snapshot import snapshot_value
+from hookline.errors import CaptureError
+
+if TYPE_CHECKING:
+    from hookline.capture.session import Session
+
+_in_backward = torch._C._current_graph_task_id
+
+
+class SiteLog:
+    """The values of one site, in the order of its calls.
+
+    Attributes:
+        target: where it is.
+        fired: how many calls were seen, recomputations not counted.
+        entries: what is kept of them.
+        gathered: what accumulates over them, with a `reduce=` of that kind.
+    """
+
+    def __init__(self, target: Target, options: Options, shelf: Shelf, session: Session) -> None:
+        self.target = target
+        self.fired = 0
+        self.entries: list[Kept] = []
+        self._received: list[list[Tensor]] = []
+        self.gathered = Gathered(options.accumulator) if options.accumulator else None
+        self.ticket = ticket_for(self)
+        self.skeleton: Any = None
+        self._options = options
+        self._shelf = shelf
+        self._session = session
+        self._known_signature: inspect.Signature | None = None
+
+    def after(self, _module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
+        """Be the hook that runs after the module, for an output."""
+        part = self.target.address.part
+        self._take(read(output, part, address=str(self.target)) if part else output)
+
+    def before(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Be the hook that runs before the module, for an input."""
+        part = self.target.address.part
+        if part:
+            self._take(read(self._argument(module, part[0], args, kwargs), part[1:], address=str(self.target)))
+        elif kwargs:
+            arguments = Arguments(self._signature(module), args, kwargs)
+            self._take({name: arguments[name] for name in arguments.names})
+        else:
+            self._take(args)
+
+    def receive(self, tensors: list[Tensor]) -> None:
+        """Take the tensors of one call from compiled code."""
+        self._received.append(tensors)
+        if self.skeleton is not None:
+            self.settle()
+
+    def settle(self) -> None:
+        """Deal with what came from compiled code before its structure was known: that is told when the code ends."""
+        received, self._received = self._received, []
+        for tensors in received:
+            self._add(_filled(self.skeleton, tensors, self.target), recomputed=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The addresses of the site, one for each path of its module."""
+        return tuple(str(self.target.address.at("" if path == "." else path)) for path in self.target.paths)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether there is one result over all calls."""
+        return self.gathered is not None
+
+    @property
+    def module(self) -> str:
+        """The name of the module's class."""
+        return type(self.target.module).__name__
+
+    @property
+    def structure_hash(self) -> str:
+        """The hash of the model's structure."""
+        return self._session.structure_hash
+
+    def values(self, *, recomputed: bool) -> tuple[Any, ...]:
+        """Return the values that are kept, of the real calls or of the recomputed ones."""
+        self.settle()
+        if self.gathered:
+            return (self.gathered.result(),) if self.fired and not recomputed else ()
+        return tuple(entry.value for entry in self.entries if entry.recomputed == recomputed)
+
+    def places(self) -> list[tuple[str, int]]:
+        """Return for each value where it lies, and its bytes."""
+        self.settle()
+        return [(entry.where, entry.size) for entry in self.entries]
+
+    def why_silent(self) -> str:
+        """Say why the site was never called."""
+        return self._session.why_silent(self)
+
+    def _take(self, value: Any) -> None:
+        options = self._options
+        if torch.compiler.is_compiling():
+            self._take_in_trace(value)
+            return
+        recomputed = _in_backward() != -1
+        if not self.gathered and not options.function:  # those look at the value at once
+            value = snapshot_value(value, detach=options.detach)
+        self._add(value, recomputed=recomputed)
+        if self.fired == 1 and not recomputed:
+            self._session.one_fired()
+
+    def _take_in_trace(self, value: Any) -> None:
+        if not self._options.detach or self._options.stop:
+            option = "stop=True" if self._options.stop else "detach=False"
+            raise CaptureError(
+                f"{option} cannot be had from compiled code; capture on the model before it is compiled."
+            )
+        tensors: list[Tensor] = []
+
+        def number(_: Any, leaf: Any) -> Any:
+            if not isinstance(leaf, Tensor):
+                return leaf
+            tensors.append(leaf.detach())
+            return _Numbered(len(tensors) - 1)
+
+        skeleton = map_leaves(number, value)
+        # Written, never read: so the compiled code does not depend on it.
+        self.skeleton = skeleton
+        keep(self.ticket, tensors)
+
+    def _add(self, value: Any, *, recomputed: bool) -> None:
+        options = self._options
+        if not recomputed:
+            self.fired += 1
+        if self.gathered:
+            if not recomputed:
+                self.gathered.update(value)
+            return
+        if options.function:
+            value = snapshot_value(options.function(value), detach=options.detach)
+        value = options.converted(value)
+        if options.last:
+            for old in [entry for entry in self.entries if entry.recomputed == recomputed]:
+                self.entries.remove(old)
+                self._shelf.drop(old)
+        self.entries.append(self._shelf.keep(value, recomputed=recomputed))
+
+    def _argument(self, module: nn.Module, key: str | int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return Arguments(self._signature(module), args, kwargs)[key]
+
+    def _signature(self, module: nn.Module) -> inspect.Signature:
+        if self._known_signature is None:
+            self._known_signature = inspect.signature(getattr(module, self.target.address.method or "forward"))
+        return self._known_signature
+
+
+class _Numbered:
+    """Stands in a structure for the tensor of that number."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _filled(skeleton: Any, tensors: list[Tensor], target: Target) -> Any:
+    """Return the structure with its tensors."""
+    try:
+        return map_leaves(lambda _, leaf: tensors[leaf.number] if isinstance(leaf, _Numbered) else leaf, skeleton)
+    except IndexError:
+        raise CaptureError(f"{target}: its calls in compiled code have outputs of different structure.") from None
