@@ -2,6 +2,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import hookline
 from hookline.cli import main
 
@@ -34,12 +36,8 @@ def test_the_command_line_says_its_version_and_refuses_what_it_does_not_know(cap
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    try:
+    with pytest.raises(AttributeError, match="no_such_name"):
         hookline.no_such_name
-    except AttributeError as error:
-        assert "no_such_name" in str(error)
-    else:
-        raise AssertionError
 
 
 def test_dir_lists_every_public_name() -> None:

@@ -30,12 +30,11 @@ def matcher(pattern: str) -> Callable[[str], object]:
 def _regex(pattern: str) -> str:
     """Translate to a regex in which each name is followed by a dot or the end, so that nothing can match two ways."""
     regex = ""
-    names = _split(pattern)
+    split = _split(pattern)
+    names = [name for position, name in enumerate(split) if name != "**" or split[position - 1 : position] != ["**"]]
     for position, name in enumerate(names):
         last = position == len(names) - 1
         if name == "**":
-            if position and names[position - 1] == "**":
-                continue
             # Names before more names end in a dot; at the end the dot comes first, unless ** is all there is.
             if last:
                 regex = regex.removesuffix(r"\.") + (r"(?:\..*)?" if regex else ".*")

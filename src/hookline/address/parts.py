@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
@@ -34,7 +34,7 @@ def children(value: Any) -> list[tuple[str | int, Any]] | None:
     if isinstance(value, list):
         return list(enumerate(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [(name, getattr(value, name)) for name in _fields_of(type(value)) if hasattr(value, name)]
+        return [(name, getattr(value, name)) for name in _fields(value) if hasattr(value, name)]
     return None
 
 
@@ -68,10 +68,10 @@ def map_leaves(function: Callable[[Part, Any], Any], value: Any, part: Part = ()
     if inner is None:
         return function(part, value)
     items = [map_leaves(function, item, (*part, key)) for key, item in inner]
-    for (_, old), new in zip(inner, items, strict=True):
-        if old is not new:
-            return rebuild(value, items)
-    return value
+    # Dynamo cannot compare some containers by identity; in compiled code it does not matter either.
+    if not torch.compiler.is_compiling() and all(old is new for (_, old), new in zip(inner, items, strict=True)):
+        return value
+    return rebuild(value, items)
 
 
 def leaves(value: Any, part: Part = ()) -> list[tuple[Part, Any]]:
@@ -107,12 +107,12 @@ def _write(value: Any, part: Part, new: Any, done: Part, address: str) -> Any:
         return new
     key, rest = part[0], part[1:]
     changed = _write(_step(value, key, done, address), rest, new, (*done, key), address)
-    inner = children(value)
-    if inner is None:
+    inner = children(value) or []
+    position = _position(inner, key)
+    if position is None:
         other = copy.copy(value)
         setattr(other, str(key), changed)
         return other
-    position = _position(inner, key)
     return rebuild(value, [changed if index == position else item for index, (_, item) in enumerate(inner)])
 
 
@@ -122,7 +122,7 @@ def _step(value: Any, key: str | int, done: Part, address: str) -> Any:
         position = _position(inner, key)
         if position is not None:
             return inner[position][1]
-    elif isinstance(key, str) and not isinstance(value, Tensor) and key in getattr(value, "__dict__", {}):
+    if isinstance(key, str) and not isinstance(value, Tensor) and _has_attribute(value, key):
         return getattr(value, key)
     raise PartError(_no_part(value, inner, key, done, address))
 
@@ -135,6 +135,11 @@ def _position(inner: list[tuple[str | int, Any]], key: str | int) -> int | None:
     if isinstance(key, int) and -len(inner) <= key < len(inner):
         return key % len(inner)
     return None
+
+
+def _has_attribute(value: Any, name: str) -> bool:
+    """Return whether an object holds, or a class defines as a property, what is asked for: data, no method."""
+    return name in getattr(value, "__dict__", {}) or isinstance(getattr(type(value), name, None), property)
 
 
 def _no_part(value: Any, inner: list[tuple[str | int, Any]] | None, key: str | int, done: Part, address: str) -> str:
@@ -154,9 +159,8 @@ def _describe(value: Any, inner: list[tuple[str | int, Any]] | None) -> str:
     return f"of type {type(value).__name__} with keys: {', '.join(str(name) for name, _ in inner) or 'none'}"
 
 
-@functools.cache
-def _fields_of(cls: type) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(cls))
+def _fields(value: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(value)]
 
 
 def _with_items(value: Any, items: list[Any]) -> Any:

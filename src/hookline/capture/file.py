@@ -122,7 +122,7 @@ def _node(value: Any, name: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
         if isinstance(value, _CONSTANTS):
             return {"is": "constant", "of": value}
         raise CaptureError(
-            f"{name} is of type {type(value).__name__}, which cannot be saved; capture the parts of it that are tensors."
+            f"{name} is of type {type(value).__name__}, which cannot be saved; capture its parts that are tensors."
         )
     if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
         kind = "tuple" if isinstance(value, tuple) else "list"
