@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 from torch import nn
 
 from hookline.address import Target
@@ -24,7 +26,7 @@ def why_never_fired(model: nn.Module, target: Target, *, others_ran: bool) -> st
         return f"a {type(module).__name__} is a container that nobody calls; hook its items, {_join(path, '*')!r}."
     if target.address.method is not None:
         return f"the method {target.address.method}() was not called on it."
-    if type(module).forward is nn.Module.forward:
+    if inspect.unwrap(type(module).forward) is nn.Module.forward:
         return f"{type(module).__name__} has no forward() of its own to be called."
     parent, name = _parent(model, module)
     if isinstance(parent, nn.MultiheadAttention):
