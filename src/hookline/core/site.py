@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any
 
@@ -91,12 +91,16 @@ class Site:
         """Return a site of the hooks that take part in a call made here and now."""
         return Site.of([hook for hook in self if hook.applies is None or hook.applies()], self.calls)
 
-    def __reduce__(self) -> str:
+    def __reduce__(self) -> tuple[Callable[[], Site], tuple[()]]:
         # A site that is copied or pickled as part of something else comes out empty: hooks belong to the original.
-        return "NOWHERE"
+        return _nowhere, ()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Site:
         return NOWHERE
+
+
+def _nowhere() -> Site:
+    return NOWHERE
 
 
 NOWHERE = Site((), (), (), True, False, None)

@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import nn
 
-from hookline.intercept.made import caught_by, made_from, set_class
-from hookline.intercept.state import PREFIX, without_hooks
+from hookline.intercept.made import made_from, set_class
+from hookline.intercept.state import PREFIX, has_sites, without_hooks
 
 
 def reduce_ex(base: type[nn.Module]) -> Callable[[nn.Module, int], Any]:
@@ -26,10 +26,11 @@ def copier(base: type[nn.Module], name: str) -> Callable[..., Any]:
 
     def copy(self: nn.Module, *args: Any) -> Any:
         result = getattr(base, name)(self, *args)
-        if result is not self and isinstance(result, nn.Module) and caught_by(type(result)):
-            clean = without_hooks(result.__dict__)
-            result.__dict__.clear()
-            result.__dict__.update(clean)
+        if result is not self and isinstance(result, nn.Module):
+            if has_sites(result):
+                clean = without_hooks(result.__dict__)
+                result.__dict__.clear()
+                result.__dict__.update(clean)
             made = made_from(type(result))
             if made is not None:
                 set_class(result, made.base)

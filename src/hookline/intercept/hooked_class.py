@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -32,8 +33,7 @@ def hooked_class(base: type[Any], methods: frozenset[str], shadowed: frozenset[s
         "__qualname__": base.__qualname__,
         "__doc__": base.__doc__,
         MARK: Made(base, methods, shadowed, tuple(site_key(name) for name in methods)),
-        # The getter is C code: isinstance() reads `__class__` whenever its first look at the type says no.
-        "__class__": property(type, _become),
+        "__class__": property(_class_of, _become),
         "__init__": named_like(base.__init__, _built_from(base)),
         "__reduce_ex__": copies.reduce_ex(base),
     }
@@ -77,8 +77,7 @@ def catching(cls: type[Any], name: str, shadowed: bool) -> type[Any]:
 def restore_class(module: nn.Module) -> None:
     """Give `module` its original class back if nothing is hooked on it any more.
 
-    If something else has been put on top of our class, ours stays underneath, inert, and goes when it becomes the
-    top again.
+    If FSDP2 has put its own class on top of ours, ours stays underneath, inert.
     """
     made = made_from(type(module))
     if made is None:
@@ -96,16 +95,27 @@ def _shadow_forward(module: nn.Module) -> None:
         set_class(module, hooked_class(made.base, made.methods, made.shadowed | {"forward"}))  # type: ignore[arg-type]
 
 
+def _class_of(self: nn.Module) -> type[Any]:
+    """Answer `module.__class__`: truthfully, but for torch.nn.utils.parametrize.
+
+    That takes the class which it has put on a module apart again (`delattr(module.__class__, "weight")`), and must
+    find its own, not ours on top of it. torch.compile, on the other hand, must see ours.
+    """
+    cls = type(self)
+    if sys._getframe(1).f_globals.get("__name__") == "torch.nn.utils.parametrize":
+        made = made_from(cls)
+        return made.base if made else cls
+    return cls
+
+
 def _become(self: nn.Module, cls: type[nn.Module]) -> None:
     """Handle `module.__class__ = cls`, by which FSDP2, parametrize and lazy modules change a module.
 
-    A module that has hooks keeps being caught, whatever it becomes; one that has none is not left with a hooked
-    class when a class that was put on top of it is taken off again.
+    Whatever it becomes, it keeps being caught: our class goes on top of the new one.
     """
     set_class(self, cls)
     for name in sites(self):
         catch(self, name)
-    restore_class(self)
 
 
 def _subclass(base: type[nn.Module], namespace: dict[str, Any]) -> type[nn.Module]:

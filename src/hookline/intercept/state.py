@@ -30,9 +30,9 @@ in its `_forward_hooks`. See torch/nn/modules/transformer.py, "forward pre-/hook
 
 
 def keep_off_fast_path(module: nn.Module, *_: Any) -> None:
-    """Be the native hook that is filed under `FAST_PATH`; it does nothing on a hooked module."""
+    """Do nothing (torch.jit.script stops here: remove hookline's hooks before you script a module)."""
     if not has_sites(module):
-        # A copy that was made without asking us (torch.ao.quantization moves hooks to new modules).
+        # On a copy that was made without asking us (torch.ao.quantization moves hooks to new modules).
         module._forward_hooks.pop(FAST_PATH, None)  # type: ignore[call-overload]
 
 
