@@ -20,7 +20,7 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_says(page: Path) -> No
     for language, body in BLOCK.findall(page.read_text()):
         if language == "python":
             with contextlib.redirect_stdout(io.StringIO()) as out:
-                exec(compile(body, str(page), "exec"), names)
+                exec(compile(body, str(page.relative_to(ROOT)), "exec"), names)
             printed = out.getvalue()
         elif language == "text":
             assert printed == body

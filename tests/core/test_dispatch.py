@@ -213,8 +213,11 @@ def test_an_error_of_a_hook_says_which_hook_and_where(phase: int, others) -> Non
 
     about = type("About", (), {"path": "layer.1"})()
     hook = Hook(phase, bad, CALL, about=about)
+    where = site(hook, *others)
+    for _ in range(4):
+        where.calls.take()
     with pytest.raises(KeyError) as caught:
-        dispatch(site(hook, *others), THING, add, (1,), {}, 4)
+        run(where, 1)
     when = {BEFORE: "before", AROUND: "around", AFTER: "after"}[phase]
     (note,) = caught.value.__notes__
     assert note.startswith(f"hookline: raised by the hook {describe_function(bad)} that runs {when} 'layer.1' (Thing)")
@@ -318,9 +321,9 @@ def test_a_call_counts_from_where_the_hook_came_in() -> None:
     second = Hook(BEFORE, lambda call: None, CALL)
     where = where.with_hook(second)
     number = where.calls.take()
-    assert Call(first, THING, (), {}, number, False).number == 3
-    assert Call(second, THING, (), {}, number, False).number == 0
-    assert Call(second, THING, (), {}, ~2, False).number == 2
+    assert Call(first, THING, (), {}, number).number == 3
+    assert Call(second, THING, (), {}, number).number == 0
+    assert Call(second, THING, (), {}, ~2).number == 2
 
 
 def test_calls_are_numbered_once_each_over_threads() -> None:
@@ -334,7 +337,7 @@ def test_calls_are_numbered_once_each_over_threads() -> None:
 
 
 def test_a_call_without_output_says_so_and_has_no_other_attributes() -> None:
-    call = Call(Hook(BEFORE, print, CALL), THING, (1,), {"b": 2}, 0, False)
+    call = Call(Hook(BEFORE, print, CALL), THING, (1,), {"b": 2}, 0)
     assert not call.has_output
     with pytest.raises(AttributeError, match="no output yet"):
         call.output

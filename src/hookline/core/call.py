@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hookline.core.hook import Hook
+from hookline.core.numbering import Repeated
 
 
 class Call:
@@ -19,22 +20,18 @@ class Call:
         args: the positional arguments, a tuple.
         kwargs: the keyword arguments, a dict of this call's own.
         output: the result; reading it before there is one is an error.
-        recomputed: whether this call repeats an earlier one, for activation checkpointing.
     """
 
     output: Any
 
-    __slots__ = ("_number", "args", "hook", "kwargs", "module", "output", "recomputed")
+    __slots__ = ("_number", "args", "hook", "kwargs", "module", "output")
 
-    def __init__(
-        self, hook: Hook, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], number: int, recomputed: bool
-    ) -> None:
+    def __init__(self, hook: Hook, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], number: int) -> None:
         self.hook = hook
         self.module = module
         self.args = args
         self.kwargs = kwargs
         self._number = number
-        self.recomputed = recomputed
 
     @property
     def number(self) -> int:
@@ -46,6 +43,16 @@ class Call:
         # of the compiled code, which would be compiled anew for each new hook.
         number = self._number
         return number - self.hook.first if number >= 0 else ~number
+
+    @property
+    def recomputed(self) -> bool:
+        """Whether this call repeats an earlier one, for activation checkpointing."""
+        return isinstance(self._number, Repeated)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the hook runs in compiled code."""
+        return self._number < 0
 
     @property
     def path(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from hookline.core.call import Call
 from hookline.core.hook import ARGS, KWARGS, Hook
 from hookline.core.notes import annotate
-from hookline.core.site import Site
+from hookline.core.site import NOWHERE, Site
 from hookline.errors import HooklineWarning, HookResultError
 
 _Args = tuple[Any, ...]
@@ -22,19 +22,19 @@ def dispatch(  # noqa: C901, PLR0912 - in line, since each call of a helper cost
     function: Callable[..., Any],
     args: _Args,
     kwargs: _Kwargs,
-    number: int = 0,
-    recomputed: bool = False,
 ) -> Any:
     """Return `function(module, *args, **kwargs)` with the site's hooks run around it.
 
-    `args` and `kwargs` must be this call's own: hooks may edit `kwargs` in place. `number` and `recomputed` are what
-    hooks find on their `Call`.
+    `args` and `kwargs` must be this call's own: hooks may edit `kwargs` in place.
     """
     if not site.plain:
         if site.scoped:
             site = site.in_scope()
+            if site is NOWHERE:
+                return function(module, *args, **kwargs)
         if not site.plain:
-            return _dispatch_any(site, module, function, args, kwargs, number, recomputed)
+            return _dispatch_any(site, module, function, args, kwargs)
+    number = site.calls.take() if site.calls is not None else 0
     hook: Hook | None = None
     try:
         for hook in site.before:
@@ -46,7 +46,7 @@ def dispatch(  # noqa: C901, PLR0912 - in line, since each call of a helper cost
                     args, kwargs = _pair(changed)
                 continue
             else:
-                call = Call(hook, module, args, kwargs, number, recomputed)
+                call = Call(hook, module, args, kwargs, number)
                 changed = hook.function(call)
                 args, kwargs = call.args, call.kwargs
             if changed is not None:
@@ -62,7 +62,7 @@ def dispatch(  # noqa: C901, PLR0912 - in line, since each call of a helper cost
             elif hook.convention == KWARGS:
                 changed = hook.function(module, args, kwargs, output)
             else:
-                call = Call(hook, module, args, kwargs, number, recomputed)
+                call = Call(hook, module, args, kwargs, number)
                 call.output = output
                 changed = hook.function(call)
                 output = call.output
@@ -80,40 +80,37 @@ def _dispatch_any(
     function: Callable[..., Any],
     args: _Args,
     kwargs: _Kwargs,
-    number: int,
-    recomputed: bool,
 ) -> Any:
     """Do what `dispatch` does, also for around hooks and for hooks that run on every exit."""
+    number = site.calls.take() if site.calls is not None else 0
     hook: Hook | None = None
     output: Any = None
     ran = 0
     try:
         for hook in site.before:
-            args, kwargs = _run_before(hook, module, args, kwargs, number, recomputed)
+            args, kwargs = _run_before(hook, module, args, kwargs, number)
         hook = None  # what the function raises, or an around hook, is not for us to annotate
-        output = _run_around(site.around, module, function, args, kwargs, number, recomputed)
+        output = _run_around(site.around, module, function, args, kwargs, number)
         for hook in site.after:
             ran += 1
-            output = _run_after(hook, module, args, kwargs, output, number, recomputed)
+            output = _run_after(hook, module, args, kwargs, output, number)
     except BaseException as error:
         if hook is not None:
             annotate(error, hook, module, number)
-        _clean_up(site.after[ran:], module, args, kwargs, output, number, recomputed)
+        _clean_up(site.after[ran:], module, args, kwargs, output, number)
         raise
     return output
 
 
 # The rules that `dispatch` has in line:
-def _run_before(
-    hook: Hook, module: Any, args: _Args, kwargs: _Kwargs, number: int, recomputed: bool
-) -> tuple[_Args, _Kwargs]:
+def _run_before(hook: Hook, module: Any, args: _Args, kwargs: _Kwargs, number: int) -> tuple[_Args, _Kwargs]:
     if hook.convention == KWARGS:
         changed = hook.function(module, args, kwargs)
         return (args, kwargs) if changed is None else _pair(changed)
     if hook.convention == ARGS:
         changed = hook.function(module, args)
     else:
-        call = Call(hook, module, args, kwargs, number, recomputed)
+        call = Call(hook, module, args, kwargs, number)
         changed = hook.function(call)
         args, kwargs = call.args, call.kwargs
     if changed is not None:
@@ -121,15 +118,13 @@ def _run_before(
     return args, kwargs
 
 
-def _run_after(
-    hook: Hook, module: Any, args: _Args, kwargs: _Kwargs, output: Any, number: int, recomputed: bool
-) -> Any:
+def _run_after(hook: Hook, module: Any, args: _Args, kwargs: _Kwargs, output: Any, number: int) -> Any:
     if hook.convention == ARGS:
         changed = hook.function(module, args, output)
     elif hook.convention == KWARGS:
         changed = hook.function(module, args, kwargs, output)
     else:
-        call = Call(hook, module, args, kwargs, number, recomputed)
+        call = Call(hook, module, args, kwargs, number)
         call.output = output
         changed = hook.function(call)
         output = call.output
@@ -143,20 +138,19 @@ def _run_around(
     args: _Args,
     kwargs: _Kwargs,
     number: int,
-    recomputed: bool,
 ) -> Any:
     """Return the function's result with the first hook around it, inside that the second, and so on."""
     if not hooks:
         return function(module, *args, **kwargs)
     hook, inner = hooks[0], hooks[1:]
-    call = Call(hook, module, args, kwargs, number, recomputed)
+    call = Call(hook, module, args, kwargs, number)
     from_inside: BaseException | None = None
 
     def proceed() -> Any:
         """Make the call with the arguments that `call` has now, and return its output."""
         nonlocal from_inside
         try:
-            call.output = _run_around(inner, module, function, call.args, dict(call.kwargs), number, recomputed)
+            call.output = _run_around(inner, module, function, call.args, dict(call.kwargs), number)
         except BaseException as error:
             from_inside = error
             raise
@@ -187,14 +181,13 @@ def _clean_up(
     kwargs: _Kwargs,
     output: Any,
     number: int,
-    recomputed: bool,
 ) -> None:
     """Run the clean-up hooks that an error kept from running; they cannot swallow it."""
     for hook in hooks:
         if not hook.always:
             continue
         try:
-            output = _run_after(hook, module, args, kwargs, output, number, recomputed)
+            output = _run_after(hook, module, args, kwargs, output, number)
         except Exception as error:
             warnings.warn(
                 f"the clean-up hook {hook.describe()} raised {type(error).__name__}: {error}; "

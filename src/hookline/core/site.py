@@ -85,11 +85,16 @@ class Site:
 
     def without(self, hook: Hook) -> Site:
         """Return a site that lacks `hook`; `NOWHERE` when no other is left."""
-        return Site.of([other for other in self.before + self.around + self.after if other is not hook], self.calls)
+        hooks = self.before + self.around + self.after
+        if len(hooks) == 1 and hooks[0] is hook:
+            return NOWHERE
+        return Site.of([other for other in hooks if other is not hook], self.calls)
 
     def in_scope(self) -> Site:
         """Return a site of the hooks that take part in a call made here and now."""
-        return Site.of([hook for hook in self if hook.applies is None or hook.applies()], self.calls)
+        hooks = self.before + self.around + self.after
+        taking_part = [hook for hook in hooks if hook.applies is None or hook.applies()]
+        return Site.of(taking_part, self.calls) if taking_part else NOWHERE
 
     def __reduce__(self) -> tuple[Callable[[], Site], tuple[()]]:
         # A site that is copied or pickled as part of something else comes out empty: hooks belong to the original.

@@ -16,11 +16,9 @@ from hookline.errors import AddressError, HookRefusedError, HookTypeError, Never
 from hookline.hooks.never_fired import why_never_fired
 from hookline.hooks.registration import Registration
 from hookline.hooks.report import HooksReport
-from hookline.hooks.scope import Applies, enter, leave
+from hookline.hooks.scope import Scope
 from hookline.intercept.expected import check_hook
 from hookline.intercept.hookable import check_module
-
-Scope = Literal["model", "context"]
 
 
 class Hooks:
@@ -46,7 +44,7 @@ class Hooks:
         HookTypeError: `model` is no module, or `scope` is neither of the two.
     """
 
-    def __init__(self, model: nn.Module, *, scope: Scope = "model", strict: bool = False) -> None:
+    def __init__(self, model: nn.Module, *, scope: Literal["model", "context"] = "model", strict: bool = False) -> None:
         check_module(model)
         if scope not in ("model", "context"):
             raise HookTypeError(f"scope is 'model' or 'context', got {scope!r}.")
@@ -55,9 +53,9 @@ class Hooks:
         self.strict = strict
         self._registrations: list[Registration] = []
         self._ever: list[Registration] = []  # also those that were removed: the report is read after the block
-        self._applies = Applies(self) if scope == "context" else None
-        if self._applies:
-            enter(self)
+        self._scope = Scope() if scope == "context" else None
+        if self._scope:
+            self._scope.enter()
 
     def before(self, where: Any, function: Callable[..., Any], *, priority: float = 0) -> Registration:
         """Run `function(call)` before each call of the modules that `where` names.
@@ -135,8 +133,8 @@ class Hooks:
         """Take all hooks of the group off for good; calling this again does nothing."""
         self.disable()
         self._registrations = []
-        if self._applies:
-            leave(self)
+        if self._scope:
+            self._scope.leave()
 
     def report(self) -> HooksReport:
         """Return what each hook matched, how often it fired at each site, and the time spent in it."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-import torch
 from torch import nn
 
 from hookline.address import Address, Arguments, Target, read, write
@@ -145,7 +144,7 @@ def recorded(record: Record, phase: int) -> Function:
         return _recorded_around(record, function)
 
     def run(call: Call) -> Any:
-        if torch.compiler.is_compiling():
+        if call.compiled:
             record.compiled = True  # written, never read: so the compiled code does not depend on it
             return function(call)
         begun = perf_counter_ns()
@@ -162,7 +161,7 @@ def recorded(record: Record, phase: int) -> Function:
 
 def _recorded_around(record: Record, function: Function) -> Function:
     def run(call: Call, proceed: Callable[[], Any]) -> Any:
-        if torch.compiler.is_compiling():
+        if call.compiled:
             record.compiled = True
             return function(call, proceed)
         inside = 0

@@ -81,7 +81,7 @@ class Registration:
             recorded(record, self._phase),
             CALL,
             priority=self._priority,
-            applies=self.group._applies,
+            applies=self.group._scope.applies if self.group._scope else None,
             about=record,
         )
         if self._key is None:

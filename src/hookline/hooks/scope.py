@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-
-# One variable for all groups, not one each: a ContextVar is never given back to the memory.
-_entered: ContextVar[frozenset[int]] = ContextVar("hookline_entered", default=frozenset())
+from contextvars import ContextVar, Token
 
 
-def enter(group: object) -> None:
-    """Let `group` take part in calls that are made in this context, and in tasks that are started from it."""
-    _entered.set(_entered.get() | {id(group)})
+class Scope:
+    """Whether one group takes part in the calls of the present context: the one where `enter` was called.
 
+    Attributes:
+        applies: asked on each call; the variable's own getter, which is C code.
+    """
 
-def leave(group: object) -> None:
-    """Undo `enter`, in whatever order several groups leave."""
-    _entered.set(_entered.get() - {id(group)})
+    __slots__ = ("_token", "_variable", "applies")
 
+    def __init__(self) -> None:
+        self._variable = ContextVar("hookline_scope", default=False)
+        self._token: Token[bool] | None = None
+        self.applies = self._variable.get
 
-class Applies:
-    """Tells whether a group takes part in the calls of the present context."""
+    def enter(self) -> None:
+        """Take part in calls that are made in this context, and in tasks that are started from it."""
+        self._token = self._variable.set(True)
 
-    __slots__ = ("_group",)
-
-    def __init__(self, group: object) -> None:
-        self._group = id(group)
-
-    def __call__(self) -> bool:
-        """Return whether the group has been entered here."""
-        return self._group in _entered.get()
+    def leave(self) -> None:
+        """Undo `enter`."""
+        if self._token is None:
+            return
+        try:
+            # Not set(False): a context keeps every variable that is set in it, for ever.
+            self._variable.reset(self._token)
+        except ValueError:  # in another context than `enter`
+            self._variable.set(False)
+        self._token = None

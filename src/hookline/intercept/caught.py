@@ -11,7 +11,6 @@ from torch.nn.modules import module as torch_module
 
 from hookline.core import dispatch
 from hookline.errors import HookRefusedError
-from hookline.intercept.numbering import number_call
 from hookline.intercept.state import FAST_PATH, FORWARD, site_key
 
 # The registries of torch.nn.modules.module.register_module_*: dicts that torch fills and empties in place.
@@ -38,9 +37,7 @@ def method(base: type[nn.Module], name: str) -> Callable[..., Any]:
             _refuse_fx(base, name)
         if site is None or name in state:
             return getattr(base, name)(self, *args, **kwargs)
-        if site.calls is None:
-            return dispatch(site, self, getattr(base, name), args, kwargs)
-        return dispatch(site, self, getattr(base, name), args, kwargs, *number_call(site.calls))
+        return dispatch(site, self, getattr(base, name), args, kwargs)
 
     return run
 
@@ -85,8 +82,6 @@ def call_impl(base: type[nn.Module], shadow: Callable[[nn.Module], None]) -> Cal
             if site is not None and "forward" in state:
                 shadow(self)
             return base._call_impl(self, *args, **kwargs)  # type: ignore[no-untyped-call]
-        if site.calls is None:
-            return dispatch(site, self, base.forward, args, kwargs)
-        return dispatch(site, self, base.forward, args, kwargs, *number_call(site.calls))
+        return dispatch(site, self, base.forward, args, kwargs)
 
     return run

@@ -7,7 +7,8 @@ from torch import nn
 from hookline.core import Handle, Hook
 from hookline.core.site import NOWHERE, registration
 from hookline.intercept.hookable import check_module
-from hookline.intercept.hooked_class import catch, restore_class
+from hookline.intercept.hooked_class import catching, restore_class
+from hookline.intercept.made import set_class
 from hookline.intercept.state import FAST_PATH, FORWARD, keep_off_fast_path, site_key
 
 
@@ -18,13 +19,16 @@ def attach(module: nn.Module, hook: Hook, method: str = "forward") -> Handle:
         HookTypeError: `module` is no module, or has no such method.
         HookRefusedError: the module, or the method, cannot be hooked.
     """
-    check_module(module)
+    if not isinstance(module, nn.Module) or "_forward_hooks" not in module.__dict__:
+        check_module(module)
     key = FORWARD if method == "forward" else site_key(method)
     state = module.__dict__
     with registration:
         site = state.get(key)
         if site is None:
-            catch(module, method)
+            caught = catching(type(module), method, method in state)
+            if caught is not type(module):
+                set_class(module, caught)
             site = NOWHERE
             if key == FORWARD:
                 state["_forward_hooks"][FAST_PATH] = keep_off_fast_path

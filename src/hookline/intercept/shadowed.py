@@ -15,7 +15,6 @@ from torch import nn
 
 from hookline.core import dispatch
 from hookline.intercept.named_like import is_our_method
-from hookline.intercept.numbering import number_call
 from hookline.intercept.state import site_key
 
 _NOTHING = object()
@@ -51,8 +50,7 @@ class ShadowedMethod:
             site = state.get(key)
             if site is None or state.get(name, _NOTHING) is not attribute:
                 return function(*args, **kwargs)
-            numbered = number_call(site.calls) if site.calls else ()
-            return dispatch(site, module, without_module, args, kwargs, *numbered)
+            return dispatch(site, module, without_module, args, kwargs)
 
         bound = functools.update_wrapper(bound, function)
         setattr(bound, _BOUND, (bound, module, attribute))

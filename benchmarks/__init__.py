@@ -1,0 +1,1 @@
+"""Measurements against PyTorch's own hooks, as ratios in one run."""
