@@ -356,13 +356,13 @@ def test_a_copy_of_a_site_is_the_site_without_hooks(twin) -> None:
 def test_a_handle_takes_its_hook_off_once_also_when_the_thing_is_gone() -> None:
     released = []
     thing = Thing()
-    with Handle(Hook(BEFORE, add, ARGS), thing, lambda *each: released.append(each)) as handle:
+    with Handle(Hook(BEFORE, add, ARGS), thing, lambda *each: released.append(each), "forward") as handle:
         assert repr(handle) == f"<Handle of {describe_function(add)} on Thing>"
     handle.remove()
-    assert released == [(thing, handle.hook)]
+    assert released == [(thing, handle.hook, "forward")]
     assert repr(handle) == "<Handle of a removed hook>"
     released.clear()
-    handle = Handle(Hook(BEFORE, add, ARGS), thing, lambda *each: released.append(each))
+    handle = Handle(Hook(BEFORE, add, ARGS), thing, lambda *each: released.append(each), "forward")
     del thing
     assert repr(handle).endswith("on something that is gone>")
     handle.remove()

@@ -1,14 +1,16 @@
 """The moments of a tensor, channel by channel, in a form in which two of them can be merged.
 
 Within a block of values the mean is computed first, and the squares of the deviations from it are summed
-second: two passes, over values that are in the processor's cache by then. Blocks, calls and batches are merged by
+second: two passes, over values that are in the processor's cache by then. Blocks, calls and batches are
+merged by
 
     n = n_a + n_b,  delta = mean_b - mean_a
     mean = mean_a + delta * n_b / n
     squares = squares_a + squares_b + delta**2 * n_a * n_b / n
 
-Sources: Chan, Golub, LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances";
-for n_b = 1 it is Welford 1962, "Note on a method for calculating corrected sums of squares and products".
+Sources: Chan, Golub, LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample
+variances"; for n_b = 1 it is Welford 1962, "Note on a method for calculating corrected sums of squares and
+products".
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# Values worked on at once. On a processor, what a block needs (5 MB at most) has to stay in its cache; elsewhere
-# launching a kernel is what costs. A float32 counts ones exactly up to 2**24, which bounds the first.
+# Values worked on at once. On a processor, what a block needs (5 MB at most) has to stay in its cache;
+# elsewhere launching a kernel is what costs. A float32 counts ones exactly up to 2**24, which bounds the
+# first.
 _BLOCK = 2**18
 _BLOCK_ON_ACCELERATOR = 2**22
 
@@ -52,7 +55,7 @@ class Moments(NamedTuple):
         return Moments(
             finite=finite,
             mean=torch.addcmul(self.mean, delta, share),
-            squares=(self.squares + b.squares).addcmul_(delta.square_(), share * self.finite),
+            squares=(self.squares + b.squares).addcmul_(delta.square(), share * self.finite),
             low=torch.minimum(self.low, b.low),
             high=torch.maximum(self.high, b.high),
             zeros=self.zeros + b.zeros,

@@ -18,18 +18,18 @@ Axis: TypeAlias = "int | Literal['channel'] | None"
 class Stats:
     """Statistics of all values seen, one number a channel.
 
-    Each tensor has shape (channels,), or () when the whole tensor was taken as one. With x_1 ... x_n the values
-    of a channel that are *finite*:
+    Each tensor has shape (channels,), or () when the whole tensor was taken as one. With x_1 ... x_n the
+    values of a channel that are *finite*:
 
         mean = sum_i x_i / n
         std  = sqrt(sum_i (x_i - mean)**2 / n)
         rms  = sqrt(sum_i x_i**2 / n)  computed as sqrt(std**2 + mean**2)
 
-    `std` is that of the values seen: divided by n, not by n - 1, and 0 for one value. All are computed in float64,
-    whatever the dtype of the values: `mean`, `std` and `rms` are within 1e-14 times the largest |x_i| of their
-    exact value, and `min`, `max` and the counts are exact. Limits: float64 values beyond 1e150 overflow when
-    squared, as in numpy, and below 1e-150 they underflow; integers beyond 2**53 are rounded; Apple's mps devices
-    have no float64, so there it is float32.
+    `std` is that of the values seen: divided by n, not by n - 1, and 0 for one value. All are computed in
+    float64, whatever the dtype of the values: `mean`, `std` and `rms` are within 1e-14 times the largest
+    |x_i| of their exact value, and `min`, `max` and the counts are exact. Limits: float64 values beyond 1e150
+    overflow when squared, as in numpy, and below 1e-150 they underflow; integers beyond 2**53 are rounded;
+    Apple's mps devices have no float64, so there it is float32.
 
     Attributes:
         axis: the axis of the channels, or None for the whole tensor.
@@ -96,17 +96,17 @@ class Stats:
 
 
 class StatsAccumulator:
-    """Takes tensors one after the other; has the statistics of all their values, and keeps none of the tensors.
+    """Takes tensors one after the other, and keeps the statistics of all their values.
 
-    `hookline.stats` is this class: `reduce=hookline.stats` and `reduce=hookline.stats(axis=1)` make one for each
-    site of a capture. Its memory is seven numbers a channel. `update` leaves no graph behind and breaks none under
-    `torch.compile(fullgraph=True)`. One accumulator takes values from one thread at a time; `merge` brings those
-    of several threads or processes together.
+    `hookline.stats` is this class: `reduce=hookline.stats` and `reduce=hookline.stats(axis=1)` make one for
+    each site of a capture. Its memory is seven numbers a channel. `update` leaves no graph behind and breaks
+    none under `torch.compile(fullgraph=True)`. One accumulator takes values from one thread at a time;
+    `merge` brings those of several threads or processes together.
 
     Args:
         axis: the axis of the channels, negative from the end; None for one number over the whole tensor;
-            "channel" for axis 1 of a tensor with four axes or more (batch, channel, height, width), the last axis
-            of one with two or three (batch, position, d_model), and the whole of one with fewer. For
+            "channel" for axis 1 of a tensor with four axes or more (batch, channel, height, width), the last
+            axis of one with two or three (batch, position, d_model), and the whole of one with fewer. For
             (batch, channel, time) say 1.
 
     Raises:
@@ -129,7 +129,8 @@ class StatsAccumulator:
         """Add the values of a tensor of any shape, real dtype and device.
 
         Raises:
-            CaptureError: not a tensor; a complex, sparse, nested, quantized or meta one; one without the axis.
+            CaptureError: no tensor, a complex, sparse, nested, quantized or meta one, or one without the
+            axis.
         """
         _check(value)
         axis = _axis(value, self.axis)

@@ -50,11 +50,6 @@ class Call:
         return isinstance(self._number, Repeated)
 
     @property
-    def compiled(self) -> bool:
-        """Whether the hook runs in compiled code."""
-        return self._number < 0
-
-    @property
     def path(self) -> str:
         """The path of the module in the model that the hook was registered with."""
         return str(self.hook.about.path)

@@ -16,12 +16,13 @@ class Handle:
     Dropping the handle takes nothing off, and keeping it does not keep the hooked object alive.
     """
 
-    __slots__ = ("__weakref__", "_owner", "_release", "hook")
+    __slots__ = ("__weakref__", "_owner", "_release", "_where", "hook")
 
-    def __init__(self, hook: Hook, owner: Any, release: Callable[[Any, Hook], None]) -> None:
+    def __init__(self, hook: Hook, owner: Any, release: Callable[[Any, Hook, str], None], where: str) -> None:
         self.hook = hook
         self._owner = weakref.ref(owner)
         self._release = release
+        self._where = where
 
     def remove(self) -> None:
         """Take the hook off, at once; calling this again does nothing."""
@@ -31,7 +32,7 @@ class Handle:
         hook.spend()
         owner = self._owner()
         if owner is not None:
-            self._release(owner, hook)
+            self._release(owner, hook, self._where)
 
     def __enter__(self) -> Handle:
         return self

@@ -69,8 +69,7 @@ class Hook:
         self.always = always
         self.applies = applies
         self.plain = phase != AROUND and not always and applies is None
-        number = next(_registered)
-        self.key = (-priority, -number if prepend else number)
+        self.key = (-priority, -next(_registered) if prepend else next(_registered))
         self.about = about
         self.first = 0
         self.removed = False

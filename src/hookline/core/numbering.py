@@ -12,18 +12,33 @@ class Repeated(int):
     __slots__ = ()
 
 
-class Surroundings:
-    """What the engine has to know of where a call is made. Plain Python has none of it; torch fills it in.
+def _not_compiling() -> bool:
+    return False
 
-    Attributes:
-        compiling: whether a compiler is tracing the call.
-        repeating: whether the call repeats an earlier one, as activation checkpointing does.
-        number_in_trace: the number of a call that is being traced, from 0 in each trace.
+
+def _no_backward() -> int:
+    return -1
+
+
+# What the engine has to know of where a call is made. Plain Python has none of it; torch fills it in.
+_compiling: Callable[[], bool] = _not_compiling
+_backward: Callable[[], int] = _no_backward
+_number_in_trace: Callable[[Calls], int]
+
+
+def surroundings(
+    *, compiling: Callable[[], bool], backward: Callable[[], int], number_in_trace: Callable[[Calls], int]
+) -> None:
+    """Say how to find out where a call is made.
+
+    Args:
+        compiling: returns whether a compiler is tracing the call.
+        backward: returns the number of the backward pass that is under way, -1 for none: the calls made in one
+            repeat earlier ones, for activation checkpointing.
+        number_in_trace: returns the number of a call that is being traced, from 0 in each trace.
     """
-
-    compiling: Callable[[], bool] = staticmethod(lambda: False)
-    repeating: Callable[[], bool] = staticmethod(lambda: False)
-    number_in_trace: Callable[[Calls], int] = staticmethod(lambda calls: calls.take())
+    global _compiling, _backward, _number_in_trace  # noqa: PLW0603 - globals are what a call finds fastest
+    _compiling, _backward, _number_in_trace = compiling, backward, number_in_trace
 
 
 class Calls:
@@ -46,9 +61,9 @@ class Calls:
         the count begins at 0 in each run of that code, and comes as `~number` (see `Call.number`): a number that
         went on from run to run would be a constant of the code, which would be compiled anew for each.
         """
-        if Surroundings.compiling():
-            return ~Surroundings.number_in_trace(self)
-        if Surroundings.repeating():
+        if _compiling():
+            return ~_number_in_trace(self)
+        if _backward() != -1:
             return Repeated(max(self.latest, 0))
         self.latest = number = next(self._numbers)  # one step of C code: no two threads get the same
         return number

@@ -144,7 +144,7 @@ def recorded(record: Record, phase: int) -> Function:
         return _recorded_around(record, function)
 
     def run(call: Call) -> Any:
-        if call.compiled:
+        if call._number < 0:  # in compiled code
             record.compiled = True  # written, never read: so the compiled code does not depend on it
             return function(call)
         begun = perf_counter_ns()
@@ -161,7 +161,7 @@ def recorded(record: Record, phase: int) -> Function:
 
 def _recorded_around(record: Record, function: Function) -> Function:
     def run(call: Call, proceed: Callable[[], Any]) -> Any:
-        if call.compiled:
+        if call._number < 0:  # in compiled code
             record.compiled = True
             return function(call, proceed)
         inside = 0

@@ -9,8 +9,6 @@ from typing import Any
 from hookline.core.hook import describe_function
 from hookline.errors import HookTypeError
 
-_VARARGS = inspect.CO_VARARGS
-
 
 def check_hook(hook: Any, parameters: tuple[str, ...]) -> None:
     """Raise `HookTypeError` unless `hook` can be called with these positional parameters.
@@ -18,10 +16,9 @@ def check_hook(hook: Any, parameters: tuple[str, ...]) -> None:
     A callable whose signature Python cannot read (some built-ins) is let through.
     """
     # The usual case, without the 10 us that inspect.signature takes.
-    if type(hook) is FunctionType and not hook.__code__.co_kwonlyargcount:
-        most = hook.__code__.co_argcount
-        least = most - len(hook.__defaults__ or ())
-        if least <= len(parameters) and (len(parameters) <= most or hook.__code__.co_flags & _VARARGS):
+    if type(hook) is FunctionType:
+        code = hook.__code__
+        if code.co_argcount == len(parameters) and not code.co_kwonlyargcount:
             return
     if not callable(hook):
         raise HookTypeError(

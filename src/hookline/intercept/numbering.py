@@ -7,15 +7,9 @@ import weakref
 import torch
 from torch._guards import TracingContext
 
-from hookline.core.numbering import Calls, Surroundings
+from hookline.core.numbering import Calls, surroundings
 
-_in_backward = torch._C._current_graph_task_id
 _traced: weakref.WeakKeyDictionary[TracingContext, dict[int, int]] = weakref.WeakKeyDictionary()
-
-
-def _repeating() -> bool:
-    """Return whether a backward pass is under way: the forward calls made in one are activation checkpointing's."""
-    return _in_backward() != -1
 
 
 def _number_in_trace(calls: Calls) -> int:
@@ -31,6 +25,8 @@ def _number_in_trace(calls: Calls) -> int:
 # compiler calls the function itself and takes the result for a constant.
 _number_in_trace._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
-Surroundings.compiling = staticmethod(torch.compiler.is_dynamo_compiling)
-Surroundings.repeating = staticmethod(_repeating)
-Surroundings.number_in_trace = staticmethod(_number_in_trace)
+surroundings(
+    compiling=torch.compiler.is_dynamo_compiling,
+    backward=torch._C._current_graph_task_id,
+    number_in_trace=_number_in_trace,
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from torch import nn
@@ -15,10 +14,14 @@ PREFIX = "hookline."
 FORWARD = PREFIX + "forward"
 
 
-@functools.cache
-def site_key(method: str) -> str:
-    """Return the key of the site of a method: the same string each time, so that its hash is known."""
-    return FORWARD if method == "forward" else PREFIX + method
+class _Keys(dict[str, str]):
+    def __missing__(self, method: str) -> str:
+        self[method] = key = PREFIX + method
+        return key
+
+
+site_key = _Keys(forward=FORWARD).__getitem__
+"""Return the key of the site of a method: the same string each time, so that its hash is known."""
 
 
 FAST_PATH = PREFIX + "keeps nn.TransformerEncoderLayer off its fast path"
