@@ -7,9 +7,9 @@ from functools import partial
 
 import torch
 
-import hookline
 from benchmarks.measure import Row, ratio, timed
 from benchmarks.models import efficientnet
+from hookline.capture import capture
 from hookline.capture.statistics import StatsAccumulator, stats
 
 BUDGET = 3.0
@@ -35,7 +35,7 @@ def every_site() -> Iterator[Row]:
     with torch.inference_mode():
         first_photo()
         sites = [path or "." for path in gathered]
-        with hookline.capture(captured, *sites, reduce=stats):
+        with capture(captured, *sites, reduce=stats):
             runs = {"bare": bare, "first": first_photo, "later": by_hand, "capture": captured}
             runs = {name: run if run is first_photo else partial(run, photo) for name, run in runs.items()}
             times = timed(runs, rounds=21)

@@ -9,7 +9,7 @@ from typing import Any
 from hookline.core.call import Call
 from hookline.core.hook import ARGS, KWARGS, Hook
 from hookline.core.notes import annotate
-from hookline.core.site import NOWHERE, Site
+from hookline.core.site import Site
 from hookline.errors import HooklineWarning, HookResultError
 
 _Args = tuple[Any, ...]
@@ -28,10 +28,15 @@ def dispatch(  # noqa: C901, PLR0912 - in line, since each call of a helper cost
     `args` and `kwargs` must be this call's own: hooks may edit `kwargs` in place.
     """
     if not site.plain:
-        if site.scoped:
-            site = site.in_scope()
-            if site is NOWHERE:
-                return function(module, *args, **kwargs)
+        for applies in site.scopes:
+            if applies():
+                site = site.in_scope()
+                break
+        else:
+            if site.scopes:
+                if site.all_scoped:  # the usual case of another thread's hooks
+                    return function(module, *args, **kwargs)
+                site = site.in_scope()
         if not site.plain:
             return _dispatch_any(site, module, function, args, kwargs)
     number = site.calls.take() if site.calls is not None else 0

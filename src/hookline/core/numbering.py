@@ -37,7 +37,7 @@ def surroundings(
             repeat earlier ones, for activation checkpointing.
         number_in_trace: returns the number of a call that is being traced, from 0 in each trace.
     """
-    global _compiling, _backward, _number_in_trace  # noqa: PLW0603 - globals are what a call finds fastest
+    global _compiling, _backward, _number_in_trace
     _compiling, _backward, _number_in_trace = compiling, backward, number_in_trace
 
 

@@ -26,10 +26,11 @@ class Site:
         before, around, after: the hooks of each phase.
         calls: numbers the calls, once there is a hook that is told the number; passed on to the next site.
         plain: whether the short call loop can run all hooks.
-        scoped: whether some hooks do not take part in every call.
+        scopes: what tells, for the hooks that do not take part in every call, whether they take part in this.
+        all_scoped: whether all hooks are of that kind.
     """
 
-    __slots__ = ("after", "around", "before", "calls", "plain", "scoped")
+    __slots__ = ("after", "all_scoped", "around", "before", "calls", "plain", "scopes")
 
     def __init__(
         self,
@@ -37,14 +38,16 @@ class Site:
         around: tuple[Hook, ...],
         after: tuple[Hook, ...],
         plain: bool,
-        scoped: bool,
+        scopes: tuple[Callable[[], bool], ...],
+        all_scoped: bool,
         calls: Calls | None,
     ) -> None:
         self.before = before
         self.around = around
         self.after = after
         self.plain = plain
-        self.scoped = scoped
+        self.scopes = scopes
+        self.all_scoped = all_scoped
         self.calls = calls
 
     @classmethod
@@ -57,7 +60,8 @@ class Site:
             tuple(hook for hook in hooks if hook.phase == AROUND),
             tuple(hook for hook in hooks if hook.phase == AFTER),
             all(hook.plain for hook in hooks),
-            any(hook.applies for hook in hooks),
+            tuple(hook.applies for hook in hooks if hook.applies is not None),
+            all(hook.applies is not None for hook in hooks),
             calls or (Calls() if any(hook.convention == CALL for hook in hooks) else None),
         )
 
@@ -76,6 +80,7 @@ class Site:
                 alone if phase == AROUND else (),
                 alone if phase == AFTER else (),
                 hook.plain,
+                () if hook.applies is None else (hook.applies,),
                 hook.applies is not None,
                 Calls() if hook.convention == CALL else None,
             )
@@ -108,5 +113,5 @@ def _nowhere() -> Site:
     return NOWHERE
 
 
-NOWHERE = Site((), (), (), True, False, None)
+NOWHERE = Site((), (), (), True, (), False, None)
 """The site without hooks."""
