@@ -9,8 +9,8 @@ import torch
 
 from benchmarks.measure import Row, ratio, timed
 from benchmarks.models import efficientnet
-from hookline.capture import capture
-from hookline.capture.statistics import StatsAccumulator, stats
+from hookline.capturing import capture
+from hookline.capturing.statistics import StatsAccumulator, stats
 
 BUDGET = 3.0
 

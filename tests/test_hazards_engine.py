@@ -3,6 +3,7 @@
 import abc
 import asyncio
 import copy
+import functools
 import gc
 import inspect
 import os
@@ -13,7 +14,7 @@ import textwrap
 import threading
 import tracemalloc
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import pytest
 import torch
@@ -108,6 +109,27 @@ def test_an_error_inside_the_with_block_of_a_handle_leaves_the_module_as_before(
     assert traces(module) == []
 
 
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, GeneratorExit], ids=lambda error: error.__name__)
+@pytest.mark.parametrize("phase", ["pre", "forward", "always"])
+def test_an_error_inside_a_hook_leaves_the_modules_as_before(phase: str, error) -> None:
+    """E4: several handles, of which the innermost hook fails."""
+
+    def fails(*_):
+        raise error("stop")
+
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    before = [(type(module), list(vars(module)), list(module._forward_hooks)) for module in model.modules()]
+    with pytest.raises(error, match="stop"):
+        with hookline.register_forward_hook(model, plus_one), hookline.register_forward_hook(model[0], plus_one):
+            if phase == "pre":
+                handle = hookline.register_forward_pre_hook(model[1], fails)
+            else:
+                handle = hookline.register_forward_hook(model[1], fails, always_call=phase == "always")
+            with handle:
+                model(X)
+    assert [(type(module), list(vars(module)), list(module._forward_hooks)) for module in model.modules()] == before
+
+
 def test_a_replica_s_hook_gets_the_replica_with_its_weights() -> None:
     """E6"""
     seen = []
@@ -121,6 +143,31 @@ def test_a_replica_s_hook_gets_the_replica_with_its_weights() -> None:
     handle.remove()
     assert not replica(X).any()
     assert seen == [replica]
+
+
+def test_data_parallel_runs_the_hooks_of_what_it_wraps() -> None:
+    """E6: without GPUs it calls the module itself."""
+    seen = []
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    parallel = nn.DataParallel(model)
+    with hookline.register_forward_hook(model[0], lambda m, *_: seen.append(m)):
+        parallel(X)
+    assert seen == [model[0]]
+
+
+def test_replicas_of_a_whole_model_hand_each_hook_their_own_modules() -> None:
+    """E6: as torch.nn.parallel.replicate puts them together."""
+    seen = []
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    for module in model.modules():
+        hookline.register_forward_hook(module, lambda m, *_: seen.append(m))
+    replicas = [[module._replicate_for_data_parallel() for module in model.modules()] for _ in range(2)]
+    for root, *children in replicas:
+        root._modules = dict(zip(model._modules, children, strict=True))
+        children[0].weight, children[0].bias = torch.zeros(4, 4), None
+        assert not root(X).any()
+        assert [id(module) for module in seen] == [id(module) for module in (*children, root)]
+        seen.clear()
 
 
 def accelerate_style(module: nn.Module) -> None:
@@ -224,6 +271,58 @@ def test_a_module_under_two_names_has_one_hook_a_call() -> None:
     assert calls == [1]
 
 
+@pytest.mark.parametrize("victim", ["itself", "an earlier one", "a later one"])
+@pytest.mark.parametrize("phase", ["pre", "forward"])
+def test_a_hook_may_take_off_any_hook_during_the_call(phase: str, victim: str) -> None:
+    """E10, M2: from then on the victim does not run, not even in this call."""
+    register = hookline.register_forward_pre_hook if phase == "pre" else hookline.register_forward_hook
+    seen = []
+    module = nn.Identity()
+    position = {"itself": 1, "an earlier one": 0, "a later one": 2}[victim]
+
+    def removes(*_):
+        seen.append(1)
+        handles[position].remove()
+
+    hooks = [lambda *_: seen.append(0), removes, lambda *_: seen.append(2)]
+    handles = [register(module, hook) for hook in hooks]
+    module(X)
+    assert seen == ([0, 1] if victim == "a later one" else [0, 1, 2])
+    seen.clear()
+    module(X)
+    assert seen == [each for each in (0, 1, 2) if each != position]
+
+
+def test_the_last_hook_may_take_itself_off_and_the_call_goes_on_with_its_result() -> None:
+    """E10"""
+    module = nn.Identity()
+    handle = hookline.register_forward_hook(module, lambda m, args, out: handle.remove() or out + 1)
+    assert module(1) == 2
+    assert type(module) is nn.Identity
+    assert traces(module) == []
+    assert module(1) == 1
+
+
+@pytest.mark.parametrize("first", ["pre", "forward"])
+@pytest.mark.parametrize("second", ["pre", "forward"])
+def test_a_hook_added_during_the_call_runs_from_the_next_call_on(first: str, second: str) -> None:
+    """E10, H3, M3"""
+    register = {"pre": hookline.register_forward_pre_hook, "forward": hookline.register_forward_hook}
+    seen = []
+    module = nn.Identity()
+
+    def adds(*_):
+        seen.append("adds")
+        register[second](module, lambda *_: seen.append("added"))
+        handle.remove()
+
+    handle = register[first](module, adds)
+    module(X)
+    assert seen == ["adds"]
+    module(X)
+    assert seen == ["adds", "added"]
+
+
 def test_registering_from_one_thread_while_another_calls_is_consistent() -> None:
     """E11"""
     module = nn.Identity()
@@ -285,6 +384,45 @@ def test_a_hook_may_call_its_module_again() -> None:
     assert module(0) == 3
 
 
+def test_a_pre_hook_may_call_its_module_again() -> None:
+    """E13"""
+    calls = []
+    module = nn.Identity()
+
+    def again(m, args):
+        calls.append(args[0])
+        if args[0] < 3:
+            return m(args[0] + 1)
+        return None
+
+    with hookline.register_forward_pre_hook(module, again):
+        assert module(0) == 3
+    assert calls == [0, 1, 2, 3]
+
+
+def test_a_hook_that_calls_its_module_without_end_meets_python_s_limit_and_nothing_is_left() -> None:
+    """E13: the depth rule is Python's."""
+    module = nn.Identity()
+    with pytest.raises(RecursionError), hookline.register_forward_hook(module, lambda m, args, out: m(out)):
+        module(1)
+    assert type(module) is nn.Identity
+    assert module(1) == 1
+
+
+def test_a_module_that_contains_itself_in_the_call_fires_at_each_depth() -> None:
+    """E13"""
+
+    class Down(nn.Module):
+        def forward(self, n):
+            return 0 if n == 0 else self(n - 1) + 1
+
+    seen = []
+    module = Down()
+    with hookline.register_forward_hook(module, lambda m, args, out: seen.append((args[0], out))):
+        assert module(2) == 2
+    assert seen == [(0, 0), (1, 1), (2, 2)]
+
+
 def encoder(layers: int = 2) -> nn.TransformerEncoder:
     layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)
     return nn.TransformerEncoder(layer, layers).eval()
@@ -312,6 +450,64 @@ def test_the_children_of_a_transformer_layer_fire_in_eval_mode_without_gradients
     assert traces(model) == []
 
 
+@pytest.mark.parametrize("hooked", ["layer", "self_attn", "linear1", "norm2", "dropout1", "out_proj"])
+@pytest.mark.parametrize(
+    "options", [{"batch_first": True}, {"batch_first": True, "norm_first": True}, {"activation": "gelu"}], ids=str
+)
+def test_a_hooked_part_keeps_a_transformer_layer_off_its_fused_kernel_and_only_while_it_is_hooked(
+    options, hooked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E14"""
+    fused = []
+    kernel = torch._transformer_encoder_layer_fwd
+    monkeypatch.setattr(torch, "_transformer_encoder_layer_fwd", lambda *args: fused.append(1) or kernel(*args))
+    layer, x = nn.TransformerEncoderLayer(8, 2, 16, **options).eval(), torch.randn(3, 5, 8)
+    part = {"layer": layer, "out_proj": layer.self_attn.out_proj}.get(hooked) or getattr(layer, hooked)
+    with torch.no_grad():
+        plain = layer(x)
+        usual = len(fused)
+        assert usual == options.get("batch_first", 0)
+        with hookline.register_forward_hook(part, lambda *_: None):
+            torch.testing.assert_close(layer(x), plain)
+            assert len(fused) == usual
+        layer(x)
+    assert len(fused) == 2 * usual
+
+
+def test_all_modules_of_encoders_and_decoders_fire_in_eval_as_in_train() -> None:
+    """E14"""
+    for model in (
+        encoder(),
+        nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0, batch_first=True), 2),
+        nn.Transformer(8, 2, 1, 1, 16, dropout=0.0, batch_first=True),
+    ):
+        calls = []
+        x = torch.randn(2, 3, 8)
+        inputs = (x,) if isinstance(model, nn.TransformerEncoder) else (x, x)
+        with torch.no_grad():
+            plain = model.eval()(*inputs)
+            for name, module in model.named_modules():
+                hookline.register_forward_hook(module, lambda *_, name=name: calls.append(name))
+            model.train()(*inputs)
+            trained, _ = list(calls), calls.clear()
+            torch.testing.assert_close(model.eval()(*inputs), plain)
+        assert calls == trained
+        silent = dict(model.named_modules()).keys() - set(calls)
+        assert all(name.endswith(("out_proj", "layers")) for name in silent)  # E15: never called at all
+
+
+def test_multihead_attention_itself_fires_and_gives_what_it_gave() -> None:
+    """E14"""
+    calls = []
+    attention, x = nn.MultiheadAttention(8, 2, batch_first=True).eval(), torch.randn(2, 3, 8)
+    with torch.no_grad():
+        plain, weights = attention(x, x, x)
+        with hookline.register_forward_hook(attention, lambda *_: calls.append(1)):
+            hooked, hooked_weights = attention(x, x, x)
+    assert calls == [1]
+    torch.testing.assert_close((hooked, hooked_weights), (plain, weights))
+
+
 def generate():
     yield 1
 
@@ -326,6 +522,33 @@ def test_a_hook_gets_exactly_what_forward_returned(result) -> None:
     with hookline.register_forward_hook(module, lambda m, args, out: seen.append(out)):
         assert module() is result
     assert seen[0] is result
+
+
+def test_a_generator_is_handed_over_before_it_has_begun() -> None:
+    """E16"""
+    seen, ran = [], []
+
+    class Yields(nn.Module):
+        def forward(self, n):
+            ran.append(n)
+            yield from range(n)
+
+    module = Yields()
+    with hookline.register_forward_hook(module, lambda m, args, out: seen.append((inspect.isgenerator(out), list(ran)))):
+        assert list(module(3)) == [0, 1, 2]
+    assert seen == [(True, [])]
+    assert inspect.isgeneratorfunction(inspect.unwrap(type(module).forward))
+
+
+def test_an_async_hook_result_is_an_output_like_any_other() -> None:
+    """E16: nobody awaits it but the caller."""
+
+    async def later(module, args, output):
+        return output + 1
+
+    module = nn.Identity()
+    with hookline.register_forward_hook(module, later):
+        assert asyncio.run(module(1)) == 2
 
 
 def test_a_coroutine_is_handed_over_as_it_is() -> None:
@@ -392,6 +615,59 @@ def test_a_slice_of_a_hooked_sequential_is_an_ordinary_one_with_the_same_childre
     part(X)
     assert calls == ["child"]
     assert type(part) is nn.Sequential
+
+
+def test_a_hooked_sequential_is_edited_like_any_other() -> None:
+    """E17"""
+    calls = []
+    model = nn.Sequential(nn.ReLU(), nn.Tanh())
+    child, handle = model[1], hookline.register_forward_hook(model, lambda *_: calls.append("model"))
+    inner = hookline.register_forward_hook(child, lambda *_: calls.append("child"))
+    model.append(nn.Sigmoid())
+    model.insert(0, nn.Identity())
+    model.extend([nn.Identity()])
+    model.pop(0)
+    del model[0]
+    assert [type(each).__name__ for each in model] == ["Tanh", "Sigmoid", "Identity"]
+    model(X)
+    assert calls == ["child", "model"]
+    for other in (model + nn.Sequential(nn.ReLU()), model * 2, model[:1], model[0:3:2]):
+        assert type(other) is nn.Sequential
+        calls.clear()
+        other(X)
+        assert set(calls) == {"child"}
+    assert type(nn.ModuleList(model)[:2]) is nn.ModuleList
+    inner.remove()
+    handle.remove()
+    assert traces(model) == []
+
+
+def test_hooks_stay_when_parameters_are_moved_assigned_and_swapped() -> None:
+    """E17"""
+    calls = []
+    module = nn.Linear(4, 4)
+    with hookline.register_forward_hook(module, lambda *_: calls.append(1)):
+        module.to("meta")
+        module.to_empty(device="cpu")
+        module.load_state_dict(nn.Linear(4, 4).state_dict(), assign=True)
+        module.weight = nn.Parameter(torch.zeros(4, 4))
+        module.share_memory()
+        module.bfloat16().float()
+        module(X)
+    assert calls == [1]
+    assert traces(module) == []
+
+
+def test_an_averaged_model_is_made_of_an_unhooked_copy() -> None:
+    """E1, E17: torch.optim.swa_utils deep-copies."""
+    calls = []
+    module = nn.Linear(4, 4)
+    hookline.register_forward_hook(module, lambda *_: calls.append(1))
+    averaged = torch.optim.swa_utils.AveragedModel(module)
+    averaged.update_parameters(module)
+    averaged(X)
+    assert calls == []
+    assert traces(averaged) == []
 
 
 class Double(nn.Module):
@@ -488,6 +764,69 @@ def test_fused_modules_carry_no_hooks() -> None:
     fused(x)
     assert calls == []
     torch.testing.assert_close(fused(x), norm(conv(x)))
+
+
+OLD_NORMS = [
+    (nn.utils.weight_norm, nn.utils.remove_weight_norm),
+    (nn.utils.spectral_norm, nn.utils.remove_spectral_norm),
+]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated:FutureWarning")
+@pytest.mark.parametrize("hook_first", [True, False], ids=["hooked before", "hooked after"])
+@pytest.mark.parametrize(("change", "undo"), OLD_NORMS, ids=["weight_norm", "spectral_norm"])
+def test_norms_that_work_by_native_pre_hooks_are_undisturbed(change, undo, hook_first: bool) -> None:
+    """E18"""
+    calls = []
+    module, twin = nn.Linear(4, 4), nn.Linear(4, 4)
+    twin.load_state_dict(module.state_dict())
+    for each in (module, twin):
+        torch.manual_seed(1)
+        if each is module and hook_first:
+            handle = hookline.register_forward_hook(module, lambda *_: calls.append(1))
+        change(each)
+        if each is module and not hook_first:
+            handle = hookline.register_forward_hook(module, lambda *_: calls.append(1))
+    assert torch.equal(module(X), twin(X))
+    assert calls == [1]
+    handle.remove()
+    assert list(module._forward_pre_hooks.values())[0].__class__.__name__ in ("WeightNorm", "SpectralNorm")
+    undo(module), undo(twin)
+    assert torch.equal(module(X), twin(X))
+    assert type(module) is nn.Linear
+    assert traces(module) == []
+
+
+@pytest.mark.parametrize("hooked", ["the layer", "the norm", "both"])
+def test_fusing_a_linear_layer_with_a_batch_norm_ignores_hooks(hooked: str) -> None:
+    """E18"""
+    linear, norm = nn.Linear(4, 4).eval(), nn.BatchNorm1d(4).eval()
+    norm.running_mean.fill_(2.0)
+    plain = norm(linear(X))
+    for name, module in [("the layer", linear), ("the norm", norm)]:
+        if hooked in (name, "both"):
+            hookline.register_forward_hook(module, plus_one)
+    fused = torch.nn.utils.fusion.fuse_linear_bn_eval(linear, norm)
+    assert type(fused) is nn.Linear
+    assert traces(fused) == []
+    torch.testing.assert_close(fused(X), plain)
+
+
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated:DeprecationWarning")
+def test_fusing_for_quantization_carries_none_of_ours() -> None:
+    """E18: it moves the entries of the native hook dictionaries to the modules that it makes."""
+    calls, x = [], torch.ones(1, 1, 2, 2)
+    model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1), nn.ReLU()).eval()
+    handle = hookline.register_forward_hook(model[0], lambda *_: calls.append(1))
+    plain = model(x)
+    calls.clear()
+    fused = torch.ao.quantization.fuse_modules(model, [["0", "1", "2"]])
+    torch.testing.assert_close(fused(x), plain)
+    fused(x)
+    assert calls == []
+    assert traces(fused) == []
+    handle.remove()
+    assert traces(model) == []
 
 
 # E20: classes that take over some of Python's own machinery.
@@ -618,7 +957,86 @@ class Data(nn.Module):
         return x
 
 
+class OwnGetattribute(nn.Module):
+    def __getattribute__(self, name):
+        return super().__getattribute__(name)
+
+    def forward(self, x):
+        return x
+
+
+class OwnClass(nn.Module):
+    """As mocks and proxies do."""
+
+    @property
+    def __class__(self):
+        return nn.Linear
+
+    def forward(self, x):
+        return x
+
+
+class OwnEquality(nn.Module):
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 5
+
+    def forward(self, x):
+        return x
+
+
+class OwnDelattr(nn.Module):
+    def __delattr__(self, name):
+        raise TypeError("hands off")
+
+    def __dir__(self):
+        raise TypeError("hands off")
+
+    def forward(self, x):
+        return x
+
+
+class CallsMeta(type):
+    def __call__(cls, *args, **kwargs):
+        made = super().__call__(*args, **kwargs)
+        made.after_init = True
+        return made
+
+    def __instancecheck__(cls, instance):
+        return type.__instancecheck__(cls, instance)
+
+
+class WithCallsMeta(nn.Module, metaclass=CallsMeta):
+    def forward(self, x):
+        return x if self.after_init else None
+
+
+class Speaks(Protocol):
+    def forward(self, x): ...
+
+
+class Follows(nn.Module, Speaks):
+    def forward(self, x):
+        return x
+
+
+class PartialMethod(nn.Module):
+    def scaled(self, factor, x):
+        return x * factor
+
+    forward = functools.partialmethod(scaled, 3)
+
+
 CLASSES = [
+    OwnGetattribute,
+    OwnClass,
+    OwnEquality,
+    OwnDelattr,
+    WithCallsMeta,
+    Follows,
+    PartialMethod,
     OwnCall,
     OwnGetattr,
     OwnSetattr,
@@ -643,6 +1061,7 @@ def test_classes_with_their_own_machinery_are_hooked_copied_and_pickled(cls) -> 
     registered, made = Registers.known, Meta.made
     handle = hookline.register_forward_hook(module, lambda m, args, out: calls.append(1) or out + 1)
     assert torch.equal(module(X), plain + 1)
+    assert issubclass(type(module), cls)
     assert isinstance(module, cls)
     assert type(module).__name__ == cls.__name__
     twins = [
@@ -675,6 +1094,51 @@ def test_lazy_modules_keep_their_hooks_when_they_become_what_they_are() -> None:
     assert isinstance(module, nn.Linear)
     handle.remove()
     assert type(module) is nn.Linear
+
+
+@pytest.mark.parametrize(
+    ("make", "x"),
+    [
+        (lambda: nn.LazyLinear(3), X),
+        (lambda: nn.LazyConv2d(3, 1), torch.ones(1, 2, 4, 4)),
+        (nn.LazyBatchNorm1d, X),
+    ],
+    ids=["linear", "conv", "norm"],
+)
+def test_lazy_modules_are_what_they_would_be_whenever_they_are_unhooked(make, x) -> None:
+    """E20"""
+    plain = make()
+    lazy = type(plain)
+    plain(x)
+    done = type(plain)
+    early, late, copied = make(), make(), make()
+    handles = [hookline.register_forward_hook(module, plus_one) for module in (early, late, copied)]
+    handles[0].remove()
+    assert type(early) is lazy
+    # PyTorch cannot copy a lazy buffer
+    twin = make() if lazy is nn.LazyBatchNorm1d else copy.deepcopy(copied)
+    assert type(twin) is lazy
+    for module in (early, late, twin):
+        module(x)
+    handles[1].remove()
+    assert [type(module) for module in (early, late, twin)] == [done] * 3
+    assert [traces(module) for module in (early, late, twin)] == [[]] * 3
+
+
+def test_a_graph_module_is_copied_pickled_and_transformed_without_its_hooks() -> None:
+    """E20, E1"""
+    module = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+    plain = module(X)
+    hookline.register_forward_hook(module, plus_one)
+    for twin in (
+        copy.deepcopy(module),
+        copy.copy(module),
+        pickle.loads(pickle.dumps(module)),
+        torch.fx.Transformer(module).transform(),
+    ):
+        assert torch.equal(twin(X), plain)
+        assert traces(twin) == []
+    assert torch.equal(module(X), plain + 1)
 
 
 def test_a_graph_module_keeps_its_hooks_when_it_is_recompiled() -> None:
@@ -794,6 +1258,96 @@ def test_transformers_own_ways_to_look_inside_work_on_hooked_blocks() -> None:
     assert not any("forward" in module.__dict__ for module in model.modules())
 
 
+def tiny_bert():
+    from transformers import BertConfig, BertModel
+
+    config = BertConfig(
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        vocab_size=20,
+        max_position_embeddings=8,
+        attn_implementation="eager",
+    )
+    return BertModel(config).eval()
+
+
+@pytest.mark.parametrize("make", [tiny_gpt2, tiny_bert])
+def test_transformers_collects_what_the_hooks_put_in(make) -> None:
+    """E23: its own instance forwards and ours, around the same blocks."""
+    model, tokens = make(), torch.tensor([[1, 2, 3]])
+    blocks = model.h if hasattr(model, "h") else model.encoder.layer
+    calls = []
+
+    def first_times_two(module, args, output):
+        calls.append(module)
+        return (output[0] * 2, *output[1:]) if isinstance(output, tuple) else output * 2
+
+    asked = {"output_hidden_states": True, "output_attentions": True}
+    plain = model(tokens, **asked)
+    handles = [hookline.register_forward_hook(block, first_times_two) for block in blocks]
+    hooked = model(tokens, **asked)
+    assert calls == list(blocks)
+    assert len(hooked.hidden_states) == len(plain.hidden_states)
+    assert torch.equal(hooked.hidden_states[1], plain.hidden_states[1] * 2)
+    assert torch.equal(hooked.attentions[0], plain.attentions[0])
+    assert not torch.equal(hooked.attentions[1], plain.attentions[1])
+    for handle in handles:
+        handle.remove()
+    assert traces(model) == []
+    assert not any("forward" in module.__dict__ for module in model.modules())
+    assert torch.equal(model(tokens).last_hidden_state, plain.last_hidden_state)
+
+
+def test_generate_runs_on_a_hooked_model_and_each_step_fires() -> None:
+    """E22, E23: it reads the signature of forward."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    special = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}
+    model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=8, n_head=2, vocab_size=20, n_positions=16, **special)).eval()
+    tokens = torch.tensor([[2, 3, 4]])
+    options = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "attention_mask": torch.ones_like(tokens)}
+    plain = model.generate(tokens, **options)
+    calls = []
+    handles = [hookline.register_forward_hook(module, lambda m, *_: calls.append(m)) for module in model.modules()]
+    assert torch.equal(model.generate(tokens, **options), plain)
+    assert calls.count(model) == calls.count(model.transformer.h[0]) == 4
+    for handle in handles:
+        handle.remove()
+    assert traces(model) == []
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["", "with native hooks"])
+@pytest.mark.parametrize("called", [False, True], ids=["not called between", "called between"])
+def test_a_forward_set_through_setattr_and_deleted_before_or_after_unhooking(called: bool, native: bool) -> None:
+    """E24"""
+    module = nn.Identity()
+    calls = []
+    if native:
+        module.register_forward_hook(lambda *_: None)
+    for unhook_first in (False, True):
+        handle = hookline.register_forward_hook(module, lambda *_: calls.append(1))
+        setattr(module, "forward", lambda x: x + 1)  # noqa: B010 - as programs do it
+        if called:
+            assert module(1) == 2
+            assert calls.pop() == 1
+        if unhook_first:
+            handle.remove()
+            assert module(1) == 2
+            del module.forward
+        else:
+            delattr(module, "forward")
+            assert module(1) == 1
+            assert calls.pop() == 1
+            handle.remove()
+        assert module(1) == 1
+        assert calls == []
+        assert type(module) is nn.Identity
+        assert "forward" not in module.__dict__
+        assert traces(module) == []
+
+
 def test_a_forward_that_is_set_and_deleted_while_hooked_leaves_the_hook() -> None:
     """E24"""
     calls = []
@@ -897,6 +1451,33 @@ def test_functional_call_and_vmap_see_the_hooks() -> None:
         zeros = {name: torch.zeros_like(value) for name, value in module.named_parameters()}
         assert torch.equal(torch.func.functional_call(module, zeros, (X,)), torch.ones(2, 4))
         assert torch.equal(torch.vmap(module)(X), module(X))
+
+
+def test_function_transforms_go_through_the_hooks() -> None:
+    module = nn.Linear(4, 1)
+    parameters = dict(module.named_parameters())
+    models = [nn.Linear(4, 1) for _ in range(3)]
+
+    def loss(parameters, x):
+        return torch.func.functional_call(module, parameters, (x,)).sum()
+
+    with hookline.register_forward_hook(module, lambda m, args, out: out * 2):
+        assert torch.equal(torch.func.grad(loss)(parameters, X)["bias"], torch.tensor([4.0]))
+        assert torch.equal(torch.func.jacrev(module)(X[0]), module.weight * 2)
+        stacked = torch.func.stack_module_state(models)
+        run = torch.vmap(lambda p, b: torch.func.functional_call(module, (p, b), (X,)))
+        torch.testing.assert_close(run(*stacked), torch.stack([each(X) * 2 for each in models]))
+
+
+@pytest.mark.parametrize("reentrant", [False, True], ids=["", "reentrant"])
+def test_gradients_through_a_checkpointed_hooked_module_are_right(reentrant: bool) -> None:
+    """G8: the hook that changes the output runs in the recomputation too."""
+    module, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), torch.ones(2, 4, requires_grad=True)
+    with hookline.register_forward_hook(module[0], lambda m, args, out: out * 2):
+        torch.utils.checkpoint.checkpoint(module, x, use_reentrant=reentrant).sum().backward()
+        checkpointed, x.grad = x.grad, None
+        module(x).sum().backward()
+    torch.testing.assert_close(checkpointed, x.grad)
 
 
 DISTRIBUTED = """

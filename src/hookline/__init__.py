@@ -9,7 +9,7 @@ from hookline._version import __version__
 
 if TYPE_CHECKING:
     from hookline.address import Selection, Target, select
-    from hookline.capture import CaptureReport, Features, capture, features, load_features
+    from hookline.capturing import CaptureReport, Features, capture, features, load_features
     from hookline.core import Call, Handle
     from hookline.errors import (
         AddressError,
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 # Loaded on first use, so that the command line can answer --help without loading torch.
 _HOME = {
-    "load_features": "hookline.capture",
-    "features": "hookline.capture",
-    "capture": "hookline.capture",
-    "Features": "hookline.capture",
-    "CaptureReport": "hookline.capture",
+    "load_features": "hookline.capturing",
+    "features": "hookline.capturing",
+    "capture": "hookline.capturing",
+    "Features": "hookline.capturing",
+    "CaptureReport": "hookline.capturing",
     "StopForward": "hookline.errors",
     "CaptureError": "hookline.errors",
     "CallsError": "hookline.errors",

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hookline.address import map_leaves
-from hookline.capture.reduction import accumulates, check_reduce, maker
+from hookline.capturing.reduction import accumulates, check_reduce, maker
 from hookline.errors import HookTypeError
 
 Keep = Literal["all", "last"]

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from hookline.capture.moments import Moments, moments, no_moments
+from hookline.capturing.moments import Moments, moments, no_moments
 from hookline.errors import CallsError, CaptureError, HookTypeError
 
 Axis: TypeAlias = "int | Literal['channel'] | None"

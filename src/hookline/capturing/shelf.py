@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from hookline.address import leaves, map_leaves
-from hookline.capture.budget import human
-from hookline.capture.snapshot import is_shared
+from hookline.capturing.budget import human
+from hookline.capturing.snapshot import is_shared
 from hookline.errors import CaptureError
 
 

@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from hookline.address import Selection, Target, select
-from hookline.capture.budget import bytes_of
-from hookline.capture.features import Features
-from hookline.capture.options import Keep, Options
-from hookline.capture.shelf import Shelf
-from hookline.capture.site_log import SiteLog
+from hookline.capturing.budget import bytes_of
+from hookline.capturing.feature_map import Features
+from hookline.capturing.options import Keep, Options
+from hookline.capturing.shelf import Shelf
+from hookline.capturing.site_log import SiteLog
 from hookline.core import AFTER, ARGS, BEFORE, KWARGS, Handle, Hook
 from hookline.errors import AddressError, HookRefusedError, NeverFiredError, NeverFiredWarning, StopForward
 from hookline.hooks.never_fired import why_never_fired

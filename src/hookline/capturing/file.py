@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from hookline.address import children
-from hookline.capture.features import Features
-from hookline.capture.values import Values
+from hookline.capturing.feature_map import Features
+from hookline.capturing.values import Values
 from hookline.errors import CaptureError, MissingExtraError
 
 _FORMAT = 1

@@ -10,15 +10,15 @@ from torch import Tensor, nn
 
 from hookline.address import Target, map_leaves, read
 from hookline.address.signature import Arguments
-from hookline.capture.compiled import keep, ticket_for
-from hookline.capture.options import Options
-from hookline.capture.reduction import Gathered
-from hookline.capture.shelf import Kept, Shelf
-from hookline.capture.snapshot import snapshot_value
+from hookline.capturing.compiled import keep, ticket_for
+from hookline.capturing.options import Options
+from hookline.capturing.reduction import Gathered
+from hookline.capturing.shelf import Kept, Shelf
+from hookline.capturing.snapshot import snapshot_value
 from hookline.errors import CaptureError
 
 if TYPE_CHECKING:
-    from hookline.capture.session import Session
+    from hookline.capturing.session import Session
 
 _in_backward = torch._C._current_graph_task_id
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hookline.capture.budget import human
-from hookline.capture.values import Values
+from hookline.capturing.budget import human
+from hookline.capturing.values import Values
 from hookline.table import aligned
 
 

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from hookline.address import leaves, map_leaves, parse
 from hookline.address.nearest import nearest
-from hookline.capture.report import CaptureReport
+from hookline.capturing.report import CaptureReport
 from hookline.errors import AddressError, CallsError
 
 if TYPE_CHECKING:
-    from hookline.capture.session import Session
-    from hookline.capture.values import Values
+    from hookline.capturing.session import Session
+    from hookline.capturing.values import Values
 
 
 class Features(Mapping[str, Any]):
@@ -91,7 +91,7 @@ class Features(Mapping[str, Any]):
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Features:
         """Return the features on another device or of another dtype (floating point and complex tensors only)."""
-        from hookline.capture.values import HeldValues  # noqa: PLC0415 - it holds Features' own kind of value
+        from hookline.capturing.values import HeldValues  # noqa: PLC0415 - it holds Features' own kind of value
 
         def moved(_: Any, leaf: Any) -> Any:
             if not isinstance(leaf, Tensor):
@@ -115,7 +115,7 @@ class Features(Mapping[str, Any]):
             MissingExtraError: safetensors is not installed.
             CaptureError: a value cannot be saved; the message says which and why. Nothing is written then.
         """
-        from hookline.capture.file import save  # noqa: PLC0415 - needs an extra
+        from hookline.capturing.file import save  # noqa: PLC0415 - needs an extra
 
         save(self._sites, Path(path))
 

@@ -1,0 +1,8 @@
+"""Capture: the true features of a run."""
+
+from hookline.capturing.feature_map import Features
+from hookline.capturing.file import load_features
+from hookline.capturing.report import CaptureReport, CaptureRow
+from hookline.capturing.session import capture, features
+
+__all__ = ["CaptureReport", "CaptureRow", "Features", "capture", "features", "load_features"]
