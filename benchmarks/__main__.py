@@ -7,12 +7,13 @@ import importlib
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import torch
 from rich.console import Console
 from rich.table import Table
 
-NAMES = ("engine", "hooks", "capture")
+NAMES = ("engine", "hooks", "capture", "statistics")
 
 
 def main() -> int:
@@ -34,8 +35,7 @@ def main() -> int:
             )
         Console(width=160).print(table)
     if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump([asdict(row) for row in rows], file, indent=2)
+        Path(arguments.json).write_text(json.dumps([asdict(row) for row in rows], indent=2))
     return int(arguments.strict and not all(row.met for row in rows))
 
 

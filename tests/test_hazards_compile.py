@@ -232,12 +232,6 @@ def test_a_new_function_of_the_same_code_needs_no_new_compilation(make, always: 
     assert counter.frame_count == 2
 
 
-NUMBERED = pytest.mark.xfail(
-    strict=True, raises=Exception, reason="the number of a Call is a constant that is guarded by the id of site.calls"
-)
-
-
-@NUMBERED
 def test_attaching_a_hook_that_is_handed_a_call_twenty_times_compiles_once() -> None:
     """X3"""
     model, counter = Model(), CompileCounter()
@@ -249,7 +243,6 @@ def test_attaching_a_hook_that_is_handed_a_call_twenty_times_compiles_once() -> 
     assert counter.frame_count == 2
 
 
-@NUMBERED
 def test_equal_blocks_with_a_hook_that_is_handed_a_call_compile_no_more_often_than_without() -> None:
     """X5"""
     model, counter = Model(12), CompileCounter()
@@ -354,7 +347,7 @@ def test_a_model_exported_before_it_is_hooked_or_after_is_the_model_without_hook
     model = Block()
     before = torch.export.export(model, (X,), strict=strict).module()
     with hookline.register_forward_hook(model, plus_one):
-        assert torch.equal(before(X), model(X) - 1)
+        assert torch.equal(before(X) + 1, model(X))
     after = torch.export.export(model, (X,), strict=strict).module()
     assert torch.equal(after(X), model(X))
 
@@ -390,7 +383,6 @@ def test_a_hooked_module_is_scripted_again_once_its_hooks_are_gone() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-@pytest.mark.xfail(strict=True, reason="torch.jit.script unwraps the method and drops the hook without a word")
 def test_scripting_a_module_with_a_hook_on_another_method_has_its_effect_or_is_refused() -> None:
     """X4"""
     model = Coder()
@@ -398,7 +390,8 @@ def test_scripting_a_module_with_a_hook_on_another_method_has_its_effect_or_is_r
     try:
         scripted = torch.jit.script(model)
     except Exception as error:
-        assert "hookline" in str(error)
+        if "hookline" not in str(error):
+            raise
     else:
         assert torch.equal(scripted(X), model(X))
 

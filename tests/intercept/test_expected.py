@@ -96,6 +96,6 @@ def test_what_is_not_callable_is_refused_by_its_type_and_value(thing) -> None:
 
 
 def test_a_long_value_is_cut_short_in_the_message() -> None:
-    with pytest.raises(HookTypeError) as caught:  # noqa: PT011 - its length is what is asked
+    with pytest.raises(HookTypeError) as caught:
         check_hook("x" * 10_000, PRE)
     assert len(str(caught.value)) < 250

@@ -56,7 +56,9 @@ def test_what_is_not_called_on_the_module_is_refused(method: str, error, message
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("make", [torch.jit.script, lambda m: torch.jit.trace(m, torch.ones(1, 2))], ids=["script", "trace"])
+@pytest.mark.parametrize(
+    "make", [torch.jit.script, lambda m: torch.jit.trace(m, torch.ones(1, 2))], ids=["script", "trace"]
+)
 def test_torchscript_is_refused_with_what_to_do_instead(make) -> None:
     with pytest.raises(HookRefusedError, match=r"runs as TorchScript.*Hook the Python module before it is scripted"):
         check_hookable(type(make(nn.Linear(2, 2))), "forward")

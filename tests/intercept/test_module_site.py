@@ -31,11 +31,11 @@ def test_hooks_on_several_methods_come_and_go_each_by_itself() -> None:
     module = Coder()
     before = state_of(module)
     encode = attach(module, Hook(AFTER, tenfold, ARGS), "encode")
-    assert FAST_PATH not in module._forward_hooks
+    assert FAST_PATH in module._forward_hooks
     forward = attach(module, Hook(AFTER, tenfold, ARGS))
     assert module(1) == 400
     forward.remove()
-    assert FAST_PATH not in module._forward_hooks
+    assert FAST_PATH in module._forward_hooks
     assert module(1) == 40
     assert module.encode(1) == 20
     encode.remove()

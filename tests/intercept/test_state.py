@@ -53,7 +53,9 @@ def test_a_state_without_hooks_keeps_all_that_is_not_ours_and_the_original_keeps
     assert list(clean["_forward_hooks"]) == [first.id, second.id]
     assert type(clean["_forward_hooks"]) is OrderedDict
     assert {key for key in module.__dict__ if key not in clean} == {site_key("forward")}
-    assert all(clean[key] is value for key, value in module.__dict__.items() if key in clean and key != "_forward_hooks")
+    assert all(
+        clean[key] is value for key, value in module.__dict__.items() if key in clean and key != "_forward_hooks"
+    )
     assert module.__dict__ == before
     assert list(module._forward_hooks) == [first.id, FAST_PATH, second.id]
 

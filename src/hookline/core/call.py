@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hookline.core.hook import Hook
-from hookline.core.numbering import Repeated
+from hookline.core.numbering import IN_TRACE, Repeated, number_in_trace
 
 
 class Call:
@@ -37,12 +37,17 @@ class Call:
     def number(self) -> int:
         """0 for the first call of this module since the hook was put on it, then 1, 2, ...
 
-        In code that torch.compile has compiled, 0 is the first call in each run of the compiled code.
+        In code that torch.compile has compiled, 0 is the first call in each run of the compiled code, and only
+        the calls for which the hook asks are counted.
         """
-        # Numbers from compiled code come as ~number. There `first` must not be looked at: it would become a constant
-        # of the compiled code, which would be compiled anew for each new hook.
         number = self._number
-        return number - self.hook.first if number >= 0 else ~number
+        if number >= 0:
+            return number - self.hook.first
+        # In compiled code what is asked for becomes a constant, and the code is compiled anew when that changes: so
+        # `first` is not looked at, and the number is found only when it is asked for.
+        if number == IN_TRACE:
+            self._number = number = IN_TRACE - 1 - number_in_trace(self.hook)
+        return IN_TRACE - 1 - number
 
     @property
     def recomputed(self) -> bool:

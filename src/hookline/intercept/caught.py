@@ -50,15 +50,15 @@ def _refuse_fx(base: type[nn.Module], name: str) -> None:
     )
 
 
-def call_impl(base: type[nn.Module], shadow: Callable[[nn.Module], None]) -> Callable[..., Any]:
+def call_impl(base: type[nn.Module], shadow: Callable[[nn.Module], None] | None) -> Callable[..., Any]:
     """Return a `_call_impl` that goes from `module(x)` to the hooks without the detour through `forward`.
 
     torch's own does three things: it runs native hooks, it calls `forward`, and it skips the first when there are
     none. This one takes over only in that last case: so the hooks cost one Python frame less, and nothing more
     than their own time when the module has no native hooks. Without it everything would still work.
 
-    It also notices a `forward` that was set on the instance after the module was hooked: then `shadow` is to change
-    the module's class for one whose hooks run around that.
+    It also notices a `forward` that was written straight into the instance's `__dict__` after the module was hooked:
+    then `shadow` is to change the module's class for one whose hooks run around that.
     """
 
     def run(self: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
@@ -80,7 +80,11 @@ def call_impl(base: type[nn.Module], shadow: Callable[[nn.Module], None]) -> Cal
             or _tracing()
         ):
             if site is not None and "forward" in state:
-                shadow(self)
+                if shadow is not None:
+                    shadow(self)
+                elif torch.compiler.is_dynamo_compiling():
+                    # Dynamo guards on what the instance holds, and would find what our descriptor answers.
+                    torch._dynamo.graph_break()
             return base._call_impl(self, *args, **kwargs)  # type: ignore[no-untyped-call]
         return dispatch(site, self, base.forward, args, kwargs)
 

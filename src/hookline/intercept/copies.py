@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,8 @@ from torch import nn
 
 from hookline.intercept.made import made_from, set_class
 from hookline.intercept.state import PREFIX, has_sites, without_hooks
+
+_DEEPEST = 4
 
 
 def reduce_ex(base: type[nn.Module]) -> Callable[[nn.Module, int], Any]:
@@ -47,13 +50,21 @@ def _as_plain_call(reduced: Any) -> Any:
     return reduced
 
 
-def _cleaned(value: Any) -> Any:
-    """Replace hooked classes by their originals, and module states by hookless ones, in a reduce value."""
+def _cleaned(value: Any, depth: int = 0) -> Any:
+    """Replace hooked classes by their originals, and module states by hookless ones, in a reduce value.
+
+    A `__getstate__` may pack the state into something else: plain containers are looked into.
+    """
     if isinstance(value, type):
         made = made_from(value)
         return made.base if made else value
-    if type(value) is tuple:
-        return tuple(_cleaned(item) for item in value)
     if isinstance(value, dict) and any(isinstance(key, str) and key.startswith(PREFIX) for key in value):
         return without_hooks(value)
+    if depth < _DEEPEST:
+        if type(value) is tuple or type(value) is list:
+            items = [_cleaned(item, depth + 1) for item in value]
+            return value if all(map(operator.is_, items, value)) else type(value)(items)
+        if type(value) is dict:
+            clean = {key: _cleaned(item, depth + 1) for key, item in value.items()}
+            return value if all(map(operator.is_, clean.values(), value.values())) else clean
     return value

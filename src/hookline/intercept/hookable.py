@@ -37,5 +37,10 @@ def check_hookable(cls: type[nn.Module], method: str) -> None:
             f"{cls.__name__}.{method} is a {type(found).__name__}: it is not called on the module. "
             "Hook a method that calls it."
         )
+    if callable(found) and not hasattr(type(found), "__get__"):
+        raise HookRefusedError(
+            f"{cls.__name__}.{method} is a {type(found).__name__}, which Python does not hand the module it is called "
+            f"on. Define {method} as a method that calls it."
+        )
     if not callable(getattr(cls, method, None)):
         raise HookTypeError(f"{cls.__name__} has no method {method!r} to hook.")

@@ -18,6 +18,8 @@ from hookline.intercept.named_like import named_like
 from hookline.intercept.shadowed import ShadowedMethod
 from hookline.intercept.state import has_sites, site_key, sites
 
+_set_bases = type.__dict__["__bases__"].__set__
+
 
 # (mypy takes the __hash__ of a module class for that of its instances: hence the type: ignore[arg-type] below.)
 # Bounded, because each parametrized or FSDP-wrapped module can have a class of its own. Strong, because a class
@@ -43,8 +45,11 @@ def hooked_class(base: type[Any], methods: frozenset[str], shadowed: frozenset[s
     for name in sorted(methods):
         run = named_like(getattr(base, name), caught.method(base, name))
         namespace[name] = ShadowedMethod(base, name, run) if name in shadowed else run
+    if methods - shadowed:
+        namespace["__setattr__"] = named_like(base.__setattr__, _noticing(base, methods - shadowed))
     if "forward" in methods and getattr(base, "_call_impl", None) is nn.Module._call_impl:
-        namespace["_call_impl"] = named_like(nn.Module._call_impl, caught.call_impl(base, _shadow_forward))
+        shadow = None if "forward" in shadowed else _shadow_forward
+        namespace["_call_impl"] = named_like(nn.Module._call_impl, caught.call_impl(base, shadow))
     if issubclass(base, torch.fx.GraphModule):
         namespace["recompile"] = named_like(base.recompile, _unhooked_meanwhile(base, "recompile"))
     return _subclass(base, namespace)
@@ -88,11 +93,26 @@ def restore_class(module: nn.Module) -> None:
     set_class(module, made.base)
 
 
-def _shadow_forward(module: nn.Module) -> None:
-    """Change to the class that expects `forward` on the instance, now that it is known to be there."""
+def _shadow(module: nn.Module, name: str) -> None:
+    """Change to the class that expects an attribute of the name of a caught method on the instance."""
     made = made_from(type(module))
-    if made is not None:
-        set_class(module, hooked_class(made.base, made.methods, made.shadowed | {"forward"}))  # type: ignore[arg-type]
+    if made is not None and name in made.methods:
+        set_class(module, hooked_class(made.base, made.methods, made.shadowed | {name}))  # type: ignore[arg-type]
+
+
+def _shadow_forward(module: nn.Module) -> None:
+    _shadow(module, "forward")
+
+
+def _noticing(base: type[nn.Module], methods: frozenset[str]) -> Callable[..., None]:
+    """Return a `__setattr__` that notices when an attribute is about to hide one of the caught methods."""
+
+    def run(self: nn.Module, name: str, value: Any) -> None:
+        if name in methods:
+            _shadow(self, name)
+        base.__setattr__(self, name, value)
+
+    return run
 
 
 def _class_of(self: nn.Module) -> type[Any]:
@@ -125,7 +145,7 @@ def _subclass(base: type[nn.Module], namespace: dict[str, Any]) -> type[nn.Modul
     """
     cls: type[nn.Module] = type.__new__(type(base), base.__name__, (nn.Module,), namespace)
     try:
-        cls.__bases__ = (base,)
+        _set_bases(cls, (base,))  # past the metaclass's own __setattr__
     except TypeError:  # `base` has __slots__ of its own: only ordinary subclassing can follow its layout
         try:
             cls = type.__new__(type(base), base.__name__, (base,), namespace)

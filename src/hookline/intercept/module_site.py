@@ -11,7 +11,7 @@ from hookline.core.site import NOWHERE, registration
 from hookline.intercept.hookable import check_module
 from hookline.intercept.hooked_class import catching, restore_class
 from hookline.intercept.made import set_class
-from hookline.intercept.state import FAST_PATH, keep_off_fast_path, site_key
+from hookline.intercept.state import FAST_PATH, has_sites, keep_off_fast_path, site_key
 
 
 def attach(module: Module, hook: Hook, method: str = "forward") -> Handle:
@@ -44,7 +44,7 @@ def release(module: Module, hook: Hook, method: str = "forward") -> None:
             state[key] = site
         elif key in state:
             del state[key]
-            if method == "forward":
+            if not has_sites(module):
                 state["_forward_hooks"].pop(FAST_PATH, None)
             restore_class(module)
 
@@ -57,5 +57,4 @@ def _catch(module: Module, state: dict[str, Any], method: str) -> None:
     caught = catching(cls, method, method in state)  # type: ignore[arg-type]
     if caught is not cls:
         set_class(module, caught)
-    if method == "forward":
-        state["_forward_hooks"][FAST_PATH] = keep_off_fast_path
+    state["_forward_hooks"][FAST_PATH] = keep_off_fast_path

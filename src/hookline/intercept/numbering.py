@@ -7,17 +7,17 @@ import weakref
 import torch
 from torch._guards import TracingContext
 
-from hookline.core.numbering import Calls, surroundings
+from hookline.core.numbering import surroundings
 
 _traced: weakref.WeakKeyDictionary[TracingContext, dict[int, int]] = weakref.WeakKeyDictionary()
 
 
-def _number_in_trace(calls: Calls) -> int:
-    """Return how many calls of this site the compiler has come across before in the code that it is tracing."""
+def _number_in_trace(hook: object) -> int:
+    """Count, from 0 in each trace, what the compiler has come across in the code that it is tracing."""
     context = TracingContext.try_get()
     assert context is not None
     seen = _traced.setdefault(context, {})
-    seen[id(calls)] = number = seen.get(id(calls), -1) + 1
+    seen[id(hook)] = number = seen.get(id(hook), -1) + 1
     return number
 
 
