@@ -17,7 +17,9 @@ def gpt2() -> tuple[nn.Module, torch.Tensor]:
     """Return a 12-block GPT-2-shaped model with random weights, and 32 tokens."""
     from transformers import GPT2Config, GPT2Model
 
-    config = GPT2Config(n_layer=12, n_embd=256, n_head=4, vocab_size=1000, n_positions=64)
+    config = GPT2Config(
+        n_layer=12, n_embd=768, n_head=12, vocab_size=1000, n_positions=64, bos_token_id=0, eos_token_id=0
+    )
     torch.manual_seed(0)
     return GPT2Model(config).eval(), torch.arange(32)[None]
 
@@ -44,13 +46,13 @@ class Block(nn.Module):
 
     def forward(self, x):
         h = self.norm1(x)
-        heads = [part(h).unflatten(-1, (4, -1)).transpose(1, 2) for part in (self.q, self.k, self.v)]
+        heads = [part(h).unflatten(-1, (12, -1)).transpose(1, 2) for part in (self.q, self.k, self.v)]
         attended = nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
         x = x + self.o(attended.transpose(1, 2).flatten(2))
         return x + self.down(self.act(self.up(self.norm2(x))))
 
 
-def transformer(blocks: int = 12, width: int = 256) -> tuple[nn.Module, torch.Tensor]:
+def transformer(blocks: int = 12, width: int = 768) -> tuple[nn.Module, torch.Tensor]:
     """Return blocks that compile into one graph, and their input."""
     torch.manual_seed(0)
     return nn.Sequential(*(Block(width) for _ in range(blocks))).eval(), torch.randn(1, 32, width)

@@ -364,6 +364,22 @@ def test_a_traced_model_has_the_effect_of_its_hooks() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_a_trace_of_a_hooked_model_shows_the_same_modules() -> None:
+    """X4"""
+
+    def called(model: nn.Module) -> list[str]:
+        graph = torch.jit.trace(model, (X,)).graph
+        return [node.s("name") for node in graph.nodes() if node.kind() == "prim::GetAttr"]
+
+    model = Model(2)
+    plain = called(model)
+    assert len(plain) > 2
+    for module in model.modules():
+        hookline.register_forward_hook(module, lambda *_: None)
+    assert called(model) == plain
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_scripting_a_hooked_model_is_refused() -> None:
     """X4"""
     model = Block()

@@ -338,15 +338,17 @@ def test_registering_from_one_thread_while_another_calls_is_consistent() -> None
 
     thread = threading.Thread(target=call)
     thread.start()
-    for _ in range(10_000):
-        first = hookline.register_forward_hook(module, plus_one)
-        second = hookline.register_forward_pre_hook(module, lambda m, args, kwargs: (args, kwargs), with_kwargs=True)
-        third = hookline.register_forward_hook(module, plus_one)
-        first.remove()
-        second.remove()
-        third.remove()
-    done.set()
-    thread.join()
+    try:
+        for _ in range(10_000):
+            first = hookline.register_forward_hook(module, plus_one)
+            second = hookline.register_forward_pre_hook(module, lambda m, *both: both, with_kwargs=True)
+            third = hookline.register_forward_hook(module, plus_one)
+            first.remove()
+            second.remove()
+            third.remove()
+    finally:
+        done.set()
+        thread.join()
     assert failed == []
     assert traces(module) == []
 

@@ -9,7 +9,7 @@ from hookline._version import __version__
 
 if TYPE_CHECKING:
     from hookline.address import Selection, Target, select
-    from hookline.capturing import CaptureReport, Features, capture, features, load_features
+    from hookline.capturing import CaptureReport, Features, Stats, capture, features, load_features, stats
     from hookline.core import Call, Handle
     from hookline.errors import (
         AddressError,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Loaded on first use, so that the command line can answer --help without loading torch.
 _HOME = {
+    "Stats": "hookline.capturing",
+    "stats": "hookline.capturing",
     "load_features": "hookline.capturing",
     "features": "hookline.capturing",
     "capture": "hookline.capturing",
@@ -84,6 +86,7 @@ __all__ = [
     "NoMatchError",
     "PartError",
     "Selection",
+    "Stats",
     "StopForward",
     "Target",
     "__version__",
@@ -94,6 +97,7 @@ __all__ = [
     "register_forward_hook",
     "register_forward_pre_hook",
     "select",
+    "stats",
 ]
 
 

@@ -2,7 +2,9 @@ import gc
 import weakref
 
 import pytest
+import torch
 from torch import nn
+from torch.nn.modules import module as every
 
 import hookline
 from hookline.core import AFTER, ARGS, AROUND, BEFORE, CALL, Hook
@@ -103,6 +105,31 @@ def test_releasing_a_hook_where_it_is_not_changes_nothing() -> None:
     assert other(1) == 40
     handle.remove()
     assert state_of(other)[0] is Coder
+
+
+NATIVE = {
+    "pre": lambda module, note: module.register_forward_pre_hook(note),
+    "forward": lambda module, note: module.register_forward_hook(note),
+    "backward pre": lambda module, note: module.register_full_backward_pre_hook(note),
+    "backward": lambda module, note: module.register_full_backward_hook(note),
+    "every pre": lambda module, note: every.register_module_forward_pre_hook(note),
+    "every forward": lambda module, note: every.register_module_forward_hook(note),
+    "every backward pre": lambda module, note: every.register_module_full_backward_pre_hook(note),
+    "every backward": lambda module, note: every.register_module_full_backward_hook(note),
+}
+
+
+@pytest.mark.parametrize("register", NATIVE.values(), ids=NATIVE.keys())
+def test_each_kind_of_native_hook_beside_ours_fires_once(register) -> None:
+    ours, theirs = [], []
+    module = nn.Linear(4, 4)
+    with hookline.register_forward_hook(module, lambda *_: ours.append(1)):
+        native = register(module, lambda *_: theirs.append(1))
+        try:
+            module(torch.ones(1, 4, requires_grad=True)).sum().backward()
+        finally:
+            native.remove()
+    assert (ours, theirs) == ([1], [1])
 
 
 def test_a_handle_removes_from_its_own_module_after_a_replica_was_made() -> None:

@@ -1,5 +1,6 @@
 from collections import OrderedDict
 
+import pytest
 from torch import nn
 
 import hookline
@@ -79,3 +80,23 @@ def test_the_native_hook_against_the_fast_path_goes_by_itself_where_nothing_is_h
     assert list(hooked._forward_hooks) == [FAST_PATH, native.id]
     handle.remove()
     assert list(hooked._forward_hooks) == [native.id]
+
+
+RACE = "the module's __dict__ is walked while another thread may change it"
+
+
+@pytest.mark.xfail(strict=True, raises=RuntimeError, reason=RACE)
+@pytest.mark.parametrize("look", [has_sites, sites, lambda module: without_hooks(module.__dict__)])
+def test_another_thread_may_register_while_the_keys_are_looked_at(look) -> None:
+    """E11: the key itself does here what the other thread might do in between."""
+
+    class Key(str):
+        __slots__ = ()
+
+        def startswith(self, *prefix):
+            module.__dict__[f"set by {len(module.__dict__)}"] = 1
+            return super().startswith(*prefix)
+
+    module = nn.Identity()
+    module.__dict__[Key("key")] = None
+    look(module)

@@ -141,6 +141,8 @@ def _short(site: Values) -> str:
     values = site.values(recomputed=False)
     if not values:
         return "not called"
+    if site.gathers:
+        return f"{values[0]!r:.110}"
     shown = []
     for part, leaf in leaves(values[0])[:3]:
         name = f"{'.'.join(map(str, part))}=" if part else ""

@@ -96,6 +96,7 @@ def features(model: nn.Module, *inputs: Any, at: Any, **kwargs: Any) -> Features
     """
     with capture(model, *(at if isinstance(at, (list, tuple)) else [at]), stop=True, strict=True) as captured:
         model(*inputs, **kwargs)
+        captured._session.model_ran = True  # type: ignore[union-attr]
     return captured
 
 
@@ -108,6 +109,7 @@ class Session:
         self._model = model
         self._options = options
         self._strict = strict
+        self.model_ran = False
         shelf = Shelf(budget)
         self._logs = [SiteLog(target, options, shelf, self) for target in selection]
         self._waiting = len(self._logs)
@@ -133,7 +135,7 @@ class Session:
 
     def why_silent(self, log: SiteLog) -> str:
         """Say why a site was never called."""
-        ran = any(other.fired for other in self._logs)
+        ran = self.model_ran or any(other.fired for other in self._logs)
         return why_never_fired(self._model, log.target, others_ran=ran)
 
     def remove(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import tempfile
+import weakref
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -22,16 +24,22 @@ class Kept:
 
     Attributes:
         recomputed: whether the call was activation checkpointing's second run.
-        size: bytes of its tensors.
     """
 
-    __slots__ = ("_file", "_value", "recomputed", "size")
+    __slots__ = ("_file", "_size", "_value", "recomputed")
 
     def __init__(self, value: Any, recomputed: bool) -> None:
         self._value = value
         self._file: Path | None = None
+        self._size: int | None = None
         self.recomputed = recomputed
-        self.size = sum(_size(leaf) for _, leaf in leaves(value))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the tensors; found when it is first asked for, and kept when they move."""
+        if self._size is None:
+            self._size = sum(_size(leaf) for _, leaf in leaves(self._value))
+        return self._size
 
     @property
     def value(self) -> Any:
@@ -90,7 +98,7 @@ class Shelf:
         self.budget = budget
         self._in_memory: deque[Kept] = deque()
         self._bytes = 0
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
         self._numbers = itertools.count()
 
     def keep(self, value: Any, *, recomputed: bool = False) -> Kept:
@@ -116,8 +124,9 @@ class Shelf:
 
     def _file(self) -> Path:
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="hookline-")
-        return Path(self._folder.name) / f"{next(self._numbers)}.pt"
+            self._folder = Path(tempfile.mkdtemp(prefix="hookline-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder / f"{next(self._numbers)}.pt"
 
 
 def _size(leaf: Any) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from hookline.address import Target, map_leaves, read
+from hookline.address import Target, leaves, map_leaves, read
 from hookline.address.signature import Arguments
 from hookline.capturing.compiled import keep, ticket_for
 from hookline.capturing.options import Options
@@ -103,6 +103,10 @@ class SiteLog:
 
     def places(self) -> list[tuple[str, int]]:
         """Return for each value where it lies, and its bytes."""
+        if self.gathered:
+            results = self.values(recomputed=False)
+            tensors = [leaf for _, leaf in leaves(results) if isinstance(leaf, Tensor)]
+            return [("memory", sum(tensor.nbytes for tensor in tensors)) for _ in results]
         self.settle()
         return [(entry.where, entry.size) for entry in self.entries]
 
@@ -152,7 +156,7 @@ class SiteLog:
         if options.function:
             value = snapshot_value(options.function(value), detach=options.detach)
         value = options.converted(value)
-        if options.last:
+        if options.last and self.entries:
             for old in [entry for entry in self.entries if entry.recomputed == recomputed]:
                 self.entries.remove(old)
                 self._shelf.drop(old)

@@ -40,6 +40,8 @@ def snapshot(tensor: Tensor, *, detach: bool = True) -> Tensor:
 
 def snapshot_value(value: Any, *, detach: bool = True) -> Any:
     """Return a nested value with a snapshot of each tensor; objects that hold tensors (a KV cache) are copied."""
+    if isinstance(value, Tensor):  # the usual case
+        return snapshot(value, detach=detach)
     return map_leaves(lambda _, leaf: _snapshot_leaf(leaf, detach, 0), value)
 
 
