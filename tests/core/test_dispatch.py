@@ -405,3 +405,37 @@ def test_threads_that_replace_the_site_never_mix_up_a_call() -> None:
             wrong.append(1)
     thread.join()
     assert wrong == []
+
+
+def test_plain_python_neither_compiles_nor_repeats_calls(monkeypatch) -> None:
+    from hookline.core import numbering
+
+    assert (numbering._not_compiling(), numbering._no_backward()) == (False, -1)
+    calls = Calls()
+    calls.take()
+    monkeypatch.setattr(numbering, "_backward", lambda: 7)
+    hook = Hook(BEFORE, print, CALL)
+    again = Call(hook, THING, (), {}, calls.take())
+    assert (again.number, again.recomputed) == (0, True)
+    assert calls.latest == 0
+
+
+def test_in_a_trace_the_number_is_found_when_it_is_asked_for(monkeypatch) -> None:
+    from hookline.core import numbering
+
+    asked = []
+    monkeypatch.setattr(numbering, "_compiling", lambda: True)
+    monkeypatch.setattr(numbering, "_number_in_trace", lambda hook: asked.append(hook) or len(asked) - 1)
+    hook, calls = Hook(BEFORE, print, CALL), Calls()
+    first, second = (Call(hook, THING, (), {}, calls.take()) for _ in range(2))
+    assert asked == []
+    assert (first.number, first.number, second.number) == (0, 0, 1)
+    assert not first.recomputed
+
+
+def test_hooks_that_take_part_everywhere_run_beside_those_that_do_not() -> None:
+    where = site(
+        Hook(AFTER, lambda *_: "scoped", ARGS, applies=lambda: False),
+        Hook(AFTER, lambda thing, args, out: (*out, "everywhere"), ARGS),
+    )
+    assert run(where, 1) == (1, 0, "everywhere")

@@ -597,3 +597,20 @@ def test_no_warning_is_given_when_every_hook_ran(mlp: nn.Sequential) -> None:
         warnings.simplefilter("error")
         hooks.after("**", lambda call: None)
         mlp(X)
+
+
+def test_a_scope_that_is_left_in_another_thread_is_left_all_the_same(mlp: nn.Sequential) -> None:
+    """E12"""
+    hooks = hookline.Hooks(mlp, scope="context")
+    hooks.after("0", lambda call: call.output * 0)
+    run_in_thread(hooks.remove)
+    hooks.remove()
+    assert unhooked(mlp)
+
+
+def test_a_positional_input_is_addressed_by_its_place_also_when_it_came_by_name(block: Block) -> None:
+    with hookline.Hooks(block) as hooks:
+        hooks.before(".:input.1", lambda call: "second" if call.value == "given" else None)
+        hooks.before(".:input", lambda call: None)
+        assert block(X, mask="given")["mask"] == "second"
+        assert block(X, "given")["mask"] == "second"

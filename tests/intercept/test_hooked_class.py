@@ -433,7 +433,6 @@ def test_a_subclass_of_a_hooked_graph_module_class_recompiles_as_itself() -> Non
     handle.remove()
 
 
-@pytest.mark.xfail(strict=False, reason="has_sites walks a __dict__ that the other thread changes")
 def test_threads_that_hook_and_call_a_patched_module_agree_on_its_class() -> None:
     """E11, E7"""
     module = nn.Identity()

@@ -82,10 +82,6 @@ def test_the_native_hook_against_the_fast_path_goes_by_itself_where_nothing_is_h
     assert list(hooked._forward_hooks) == [native.id]
 
 
-RACE = "the module's __dict__ is walked while another thread may change it"
-
-
-@pytest.mark.xfail(strict=True, raises=RuntimeError, reason=RACE)
 @pytest.mark.parametrize("look", [has_sites, sites, lambda module: without_hooks(module.__dict__)])
 def test_another_thread_may_register_while_the_keys_are_looked_at(look) -> None:
     """E11: the key itself does here what the other thread might do in between."""

@@ -39,19 +39,20 @@ def keep_off_fast_path(module: nn.Module, *_: Any) -> None:
         module._forward_hooks.pop(FAST_PATH, None)  # type: ignore[call-overload]
 
 
+# The dicts are copied before they are walked, in one step of C code: another thread may be hooking the module.
 def has_sites(module: nn.Module) -> bool:
     """Return whether anything is hooked on `module`."""
-    return any(key.startswith(PREFIX) for key in module.__dict__)
+    return any(key.startswith(PREFIX) for key in list(module.__dict__))
 
 
 def sites(module: nn.Module) -> dict[str, Site]:
     """Return the sites of `module` by the name of the method whose calls they catch."""
-    return {key[len(PREFIX) :]: value for key, value in module.__dict__.items() if key.startswith(PREFIX)}
+    return {key[len(PREFIX) :]: value for key, value in list(module.__dict__.items()) if key.startswith(PREFIX)}
 
 
 def without_hooks(state: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of a module's `__dict__` that holds nothing of ours."""
-    clean = {key: value for key, value in state.items() if not key.startswith(PREFIX)}
+    clean = {key: value for key, value in list(state.items()) if not key.startswith(PREFIX)}
     native = clean.get("_forward_hooks")
     if native and FAST_PATH in native:
         clean["_forward_hooks"] = type(native)((key, hook) for key, hook in native.items() if key != FAST_PATH)
