@@ -115,6 +115,45 @@ def test_a_twin_is_clean_also_where_getstate_packs_the_dict_into_something_else(
     assert FAST_PATH not in other._forward_hooks
 
 
+class PacksDeep(Net):
+    """Its state is what `pack` makes of its __dict__."""
+
+    def __getstate__(self):
+        return self.pack(self.__dict__)
+
+    def pack(self, state):
+        return state
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [lambda state: ["v1", (1, state)], lambda state: (None, {"a": [state]}), lambda state: dict(state)],
+    ids=["list", "slots and dicts", "a copy"],
+)
+def test_a_state_is_clean_wherever_plain_containers_hold_it(pack) -> None:
+    """E2"""
+    module = PacksDeep()
+    module.__dict__["pack"] = pack
+    with hookline.register_forward_hook(module, lambda *_: None):
+        assert "hookline" in repr(module.__dict__)
+        state = module.__reduce_ex__(4)[2]
+        assert "hookline" not in repr(state)
+    assert state == module.__reduce_ex__(4)[2]
+
+
+def test_what_holds_nothing_of_ours_stays_the_same_object_in_a_state() -> None:
+    """E2: other parts of the pickle may refer to it."""
+    deep = [[[[[["far down"]]]]]]
+    mine = {"list": deep, "tuple": (deep, 1), "dict": {"deep": deep}}
+    module = PacksDeep()
+    module.__dict__["pack"] = lambda state: mine
+    with hookline.register_forward_hook(module, lambda *_: None):
+        assert module.__reduce_ex__(4)[2] is mine
+    module.__dict__["pack"] = lambda state: [state, mine]
+    with hookline.register_forward_hook(module, lambda *_: None):
+        assert module.__reduce_ex__(4)[2][1] is mine
+
+
 def test_a_twin_keeps_the_native_hooks_that_torch_would_copy() -> None:
     module = Net()
     native = module.register_forward_hook(native_hook)

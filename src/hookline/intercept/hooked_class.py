@@ -34,7 +34,7 @@ def hooked_class(base: type[Any], methods: frozenset[str], shadowed: frozenset[s
         "__module__": base.__module__,
         "__qualname__": base.__qualname__,
         "__doc__": base.__doc__,
-        MARK: Made(base, methods, shadowed, tuple(site_key(name) for name in methods)),
+        MARK: Made(base, methods, shadowed, tuple(map(site_key, methods)), len(methods) == 1 and not caught_by(base)),
         "__class__": property(_class_of, _become),
         "__init__": named_like(base.__init__, _built_from(base)),
         "__reduce_ex__": copies.reduce_ex(base),

@@ -22,6 +22,8 @@ class Made(NamedTuple):
     """Those of them that an attribute of the same name on the instance may hide."""
     keys: tuple[str, ...]
     """The keys of the sites that a module of this class can have."""
+    single: bool
+    """Whether that is one, and the only one: no hooked class lies beneath."""
 
 
 def made_from(cls: type) -> Made | None:

@@ -10,7 +10,7 @@ from hookline.core import Handle, Hook
 from hookline.core.site import NOWHERE, registration
 from hookline.intercept.hookable import check_module
 from hookline.intercept.hooked_class import catching, restore_class
-from hookline.intercept.made import set_class
+from hookline.intercept.made import made_from, set_class
 from hookline.intercept.state import FAST_PATH, has_sites, keep_off_fast_path, site_key
 
 
@@ -44,9 +44,13 @@ def release(module: Module, hook: Hook, method: str = "forward") -> None:
             state[key] = site
         elif key in state:
             del state[key]
-            if not has_sites(module):
+            made = made_from(type(module))
+            if made is not None and made.single:  # the usual case: nothing else to look for
                 state["_forward_hooks"].pop(FAST_PATH, None)
-            restore_class(module)
+                set_class(module, made.base)
+            elif not has_sites(module):
+                state["_forward_hooks"].pop(FAST_PATH, None)
+                restore_class(module)
 
 
 def _catch(module: Module, state: dict[str, Any], method: str) -> None:
