@@ -439,3 +439,11 @@ def test_hooks_that_take_part_everywhere_run_beside_those_that_do_not() -> None:
         Hook(AFTER, lambda thing, args, out: (*out, "everywhere"), ARGS),
     )
     assert run(where, 1) == (1, 0, "everywhere")
+
+
+def test_an_interrupt_in_a_clean_up_hook_is_not_made_a_warning() -> None:
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(site(Hook(AFTER, interrupt, ARGS, always=True)), 1, function=lambda thing, a: 1 / 0)

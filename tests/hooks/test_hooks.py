@@ -1,4 +1,5 @@
 import asyncio
+import contextvars
 import itertools
 import threading
 import warnings
@@ -614,3 +615,12 @@ def test_a_positional_input_is_addressed_by_its_place_also_when_it_came_by_name(
         hooks.before(".:input", lambda call: None)
         assert block(X, mask="given")["mask"] == "second"
         assert block(X, "given")["mask"] == "second"
+
+
+def test_a_scope_that_was_left_is_not_kept_in_the_context(mlp: nn.Sequential) -> None:
+    before = len(contextvars.copy_context())
+    for _ in range(10):
+        with hookline.Hooks(mlp, scope="context") as hooks:
+            hooks.after("0", lambda call: None)
+            mlp(X)
+    assert len(contextvars.copy_context()) == before

@@ -84,7 +84,7 @@ def call_impl(base: type[nn.Module], shadow: Callable[[nn.Module], None] | None)
                     shadow(self)
                 elif torch.compiler.is_dynamo_compiling():
                     # Dynamo guards on what the instance holds, and would find what our descriptor answers.
-                    torch._dynamo.graph_break()
+                    torch._dynamo.graph_break(msg="hookline: a hooked module with its own forward attribute")
             return base._call_impl(self, *args, **kwargs)  # type: ignore[no-untyped-call]
         return dispatch(site, self, base.forward, args, kwargs)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from hookline.errors import HookRefusedError
+from hookline.errors import HooklineWarning, HookRefusedError
 from hookline.intercept import caught, copies
 from hookline.intercept.hookable import check_hookable
 from hookline.intercept.made import MARK, Made, caught_by, made_from, set_class
@@ -76,6 +77,12 @@ def catching(cls: type[Any], name: str, shadowed: bool) -> type[Any]:
         return hooked_class(made.base, made.methods | {name}, made.shadowed | hidden)  # type: ignore[arg-type]
     if name not in caught_by(cls):
         return hooked_class(cls, frozenset((name,)), hidden)  # type: ignore[arg-type]
+    if shadowed and made is None and not any(under and name in under.shadowed for under in map(made_from, cls.__mro__)):
+        raise HookRefusedError(
+            f"{cls.__name__} cannot be hooked now: it was hooked before its class was put on top of ours, and since "
+            f"then an attribute {name!r} was set on the module, which hides the method. Delete the attribute, hook the "
+            "module, and set it again."
+        )
     return cls
 
 
@@ -96,7 +103,16 @@ def restore_class(module: nn.Module) -> None:
 def _shadow(module: nn.Module, name: str) -> None:
     """Change to the class that expects an attribute of the name of a caught method on the instance."""
     made = made_from(type(module))
-    if made is not None and name in made.methods:
+    if site_key(name) not in module.__dict__:
+        return
+    if made is None:
+        warnings.warn(
+            f"the attribute {name!r} hides a hooked method of a {type(module).__name__}, whose class was put on top of "
+            f"ours: its hooks do not run any more. Register them again on a module without that attribute.",
+            HooklineWarning,
+            stacklevel=4,
+        )
+    elif name in made.methods:
         set_class(module, hooked_class(made.base, made.methods, made.shadowed | {name}))  # type: ignore[arg-type]
 
 
