@@ -27,24 +27,27 @@ bench: $(STAMP)  ## measure against PyTorch's own hooks, as ratios in one run
 	@$(RUN) -m benchmarks
 
 docs: $(STAMP)  ## build the documentation into site/
-	@$(RUN) -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
 
+# A venv without pip is one whose creation was interrupted: it is made anew, and only a whole one gets the stamp.
 # torch comes first: what depends on it then finds it there and brings no other build of it.
 $(STAMP): requirements-dev.lock pyproject.toml
 	@echo "setting up $(VENV) ..."
-	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	@$(RUN) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check $$(grep '^torch==' requirements-dev.lock)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.lock
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $(STAMP)
 
 lock: ## pin anew what requirements-dev.in asks for
-	@rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
+	@$(PYTHON) -m venv --clear $(VENV)-lock
 	@$(VENV)-lock/bin/python -m pip install --quiet $$(grep '^torch==' requirements-dev.in)
 	@$(VENV)-lock/bin/python -m pip install --quiet --requirement requirements-dev.in
+	@$(VENV)-lock/bin/python -m pip freeze --exclude pip --exclude setuptools > $(VENV)-lock/frozen
 	@(echo "# Made by 'make lock' from requirements-dev.in: all that development needs, pinned, for Python 3.11."; \
-	  $(VENV)-lock/bin/python -m pip freeze --exclude pip --exclude setuptools | sed -E 's/\+cpu$$//; s/ @ .*//') > requirements-dev.lock
+	  sed -E 's/\+cpu$$//; s/ @ .*//' $(VENV)-lock/frozen) > $(VENV)-lock/new.lock
+	@mv $(VENV)-lock/new.lock requirements-dev.lock
 	@rm -rf $(VENV)-lock
 
 clean:  ## remove what the other targets made
-	@rm -rf $(VENV) site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(VENV)-lock site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
