@@ -1,5 +1,7 @@
+import time
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hookline.address import Address, escape, parse
@@ -29,6 +31,12 @@ SPELLINGS = {
     "a function's input": ("a/sdpa#0:input.q", Address("a", None, "sdpa", 0, "input", ("q",))),
     "the model's function": ("./softmax", Address(".", function="softmax")),
     "the model's input": (".:input", Address(".", side="input")),
+    "a set of special characters": ("a[:]b.[*].[/]", Address("a[:]b.[*].[/]")),
+    "a set that has a bracket": ("[]x]", Address("[]x]")),
+    "stars in a set": ("a[**]", Address("a[**]")),
+    "a quoted quote": (r"a:output.'it\'s \\ '", Address("a", side="output", part=("it's \\ ",))),
+    "an empty key": ("a:output.''", Address("a", side="output", part=("",))),
+    "a digit key with a leading zero": ("a:output.'01'", Address("a", side="output", part=("01",))),
 }
 
 
@@ -51,6 +59,23 @@ def test_the_model_may_be_left_out_before_a_side_or_a_function() -> None:
     assert parse("/softmax") == parse("./softmax")
 
 
+def test_an_index_may_have_leading_zeros() -> None:
+    assert parse("a:output.01").part == (1,)
+
+
+def test_two_double_stars_in_a_row_are_one() -> None:
+    assert parse("a.**.**.b").pattern == "a.**.b"
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [(Address("a", grad=True), "a:output.grad"), (Address("a", part=(0,)), "a:output.0")],
+    ids=["gradient", "part"],
+)
+def test_a_part_or_gradient_without_a_side_is_spelt_as_the_output_s(address: Address, text: str) -> None:
+    assert str(address) == text
+
+
 MISTAKES = {
     "a..b": 3,
     ".a": 1,
@@ -68,6 +93,11 @@ MISTAKES = {
     "a:output.'x": 10,
     "a:input x": 8,
     "a:input.x[0]": 10,
+    "x.[b-a]": 3,
+    "[!]": 1,
+    "a.**()": 3,
+    "a:output.1234567890123456789": 10,
+    "a/b#1234567890123456789": 5,
 }
 
 
@@ -80,12 +110,64 @@ def test_a_mistake_is_pointed_at(text: str, column: int) -> None:
     assert caret == " " * (1 + column) + "^"
 
 
+def test_a_mistake_in_a_long_text_is_shown_with_what_is_around_it() -> None:
+    text = "abc." * 100 + "x y" + ".abc" * 100
+    with pytest.raises(AddressError, match="column 402;") as caught:
+        parse(text)
+    line, caret = str(caught.value).splitlines()[-2:]
+    assert len(line) < 170
+    assert line.startswith("  ...")
+    assert line.endswith("...")
+    assert line[len(caret) - 2 : len(caret) + 1] == "x y"
+
+
+def test_characters_that_do_not_print_keep_the_message_in_its_three_lines() -> None:
+    with pytest.raises(AddressError, match="write it in brackets") as caught:
+        parse("ab\n\x1b[c]d")
+    _, line, caret = str(caught.value).split("\n")
+    assert line == "  ab\ufffd\ufffd[c]d"
+    assert caret == "    ^"
+
+
+LONG = {
+    "names": "a." * 100_000 + "a",
+    "stars": "*a" * 100_000,
+    "double stars": "**.a." * 100_000,
+    "sets": "[a]" * 100_000,
+    "open sets": "[" * 100_000,
+    "one set": "[" + "a-c" * 100_000 + "]",
+    "parts": "a:output" + ".0" * 100_000,
+    "digits": "a:output." + "1" * 100_000,
+    "quotes": "a:output.'" + "\\'" * 100_000 + "'",
+    "open quote": "a:output." + "'" * 100_000,
+    "spaces": " " * 100_000 + "a b" + " " * 100_000,
+    "parentheses": "a" + "()" * 100_000,
+}
+
+
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
+def test_reading_a_very_long_text_takes_no_time(text: str) -> None:
+    message = ""
+    begin = time.perf_counter()
+    try:
+        parse(text)
+    except AddressError as error:
+        message = str(error)
+    assert time.perf_counter() - begin < 3  # seconds, where anything but linear time would take hours
+    assert len(message) < 500
+
+
 def test_something_that_is_no_text_is_an_address_error() -> None:
     with pytest.raises(AddressError, match="got int: 3"):
         parse(3)
 
 
 @given(st.text())
+@example("[c-a]")
+@example("[+--]")
+@example("[a--]")
+@example("a:output." + "1" * 5000)
+@example("a/b#" + "1" * 5000)
 def test_no_text_raises_anything_but_an_address_error(text: str) -> None:
     try:
         address = parse(text)
@@ -93,6 +175,7 @@ def test_no_text_raises_anything_but_an_address_error(text: str) -> None:
         return
     matcher(address.pattern)("a.b")
     assert parse(str(address)) == address
+    assert str(parse(str(address))) == str(address)
 
 
 ALPHABET = st.text("ab[]*?!^-.:/()#' \\\n'0123456789grad", max_size=20)

@@ -1,10 +1,12 @@
 """One grammar for where: parse, match and print addresses, and read and write one part of a value."""
 
-from hookline.address.grammar import Address, escape, parse
-from hookline.address.parts import children, leaves, map_leaves, read, rebuild, write
+from hookline.address.containers import children, rebuild
+from hookline.address.grammar import parse
+from hookline.address.parts import leaves, map_leaves, read, write
 from hookline.address.select import select
 from hookline.address.selection import Selection, Target
-from hookline.address.signature import Arguments
+from hookline.address.signature import Arguments, parameter_names
+from hookline.address.spelling import Address, escape
 
 __all__ = [
     "Address",
@@ -15,6 +17,7 @@ __all__ = [
     "escape",
     "leaves",
     "map_leaves",
+    "parameter_names",
     "parse",
     "read",
     "rebuild",

@@ -1,61 +1,17 @@
-"""Addresses: how people say where in a model."""
+"""The grammar in which addresses are written."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
 
+from hookline.address.match import ranges
+from hookline.address.spelling import INTEGER, PLAIN_PART, Address, Part
 from hookline.errors import AddressError
 
-Part = tuple[str | int, ...]
-
-_SPECIAL = re.compile(r"[*?\[\]:/()#\s'\\]")
-_PLAIN_PART = re.compile(r"[^\s.:'\"()/#\[\]]+")
-_INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
 _NAME = re.compile(r"[^\W\d]\w*")
-
-
-@dataclass(frozen=True)
-class Address:
-    """A place in a model: a module, and there a side of its call, a part of that, its gradient.
-
-    Attributes:
-        pattern: the module path, with `*`, `?`, `**` and `[..]`; "." is the model itself.
-        method: the method whose calls are meant, or None for forward.
-        function: a torch function that the module's own forward calls, or None.
-        occurrence: which of several calls of that function, from 0; None means all.
-        side: "input" or "output"; None when the address does not say.
-        part: the way from the side to one part of it: indices and keys, outermost first.
-        grad: whether the gradient is meant.
-    """
-
-    pattern: str = "."
-    method: str | None = None
-    function: str | None = None
-    occurrence: int | None = None
-    side: Literal["input", "output"] | None = None
-    part: Part = ()
-    grad: bool = False
-
-    def __str__(self) -> str:
-        text = self.pattern
-        if self.method is not None:
-            text = f"{self.method}()" if self.pattern == "." else f"{text}.{self.method}()"
-        if self.function is not None:
-            text = f"{text}/{self.function}" + (f"#{self.occurrence}" if self.occurrence is not None else "")
-        if self.side is not None:
-            text = f"{text}:{self.side}" + "".join(f".{_spell_part(part)}" for part in self.part)
-        return text + (".grad" if self.grad else "")
-
-    def at(self, path: str) -> Address:
-        """Return this address with the pattern replaced by one module's path."""
-        return replace(self, pattern=escape(path) or ".")
-
-
-def escape(path: str) -> str:
-    """Return the pattern that matches exactly this module path, e.g. `a[:]b` for a module that is named `a:b`."""
-    return _SPECIAL.sub(lambda found: f"[{found[0]}]", path)
+_NUMBER = re.compile(r"[0-9]+")
+_MOST_DIGITS = 18  # what a 64-bit index can have; Python refuses to read numbers of thousands of digits
 
 
 def parse(text: str) -> Address:
@@ -72,7 +28,7 @@ def parse(text: str) -> Address:
 
 
 class _Parser:
-    """Reads one address from left to right."""
+    """Reads one address from left to right, each character once."""
 
     def __init__(self, text: str) -> None:
         self.text = text.rstrip()
@@ -93,57 +49,61 @@ class _Parser:
 
     def path(self) -> tuple[list[str], str | None]:
         """Read the dotted names, of which the last may be a method's: `decoder.encode()`."""
-        rest = self.text[self.at :]
-        if not rest or rest[0] in ":/":
+        begins = self.text[self.at : self.at + 2]
+        if not begins or begins[0] in ":/":
             return [], None
-        if rest[0] == "." and (len(rest) == 1 or rest[1] in ":/"):
+        if begins in {".", ".:", "./"}:
             self.at += 1
             return [], None
         names: list[str] = []
         while True:
             begin = self.at
-            names.append(self.glob())
+            name = self.glob()
             if self.take("("):
                 if not self.take(")"):
                     self.fail("')': a method is named with empty parentheses, 'encode()'")
-                method = names.pop()
-                if not _NAME.fullmatch(method):
+                if not _NAME.fullmatch(name):
                     self.at = begin
                     self.fail("the name of a method before '()'")
-                return names, method
+                return names, name
+            if name != "**" or names[-1:] != ["**"]:  # ** twice means no more than once
+                names.append(name)
             if not self.take("."):
                 return names, None
 
     def glob(self) -> str:
-        """Read one name of a path, with its wildcards, in canonical spelling."""
-        begin, name = self.at, ""
+        """Read one name of a path, with its wildcards."""
+        begin = self.at
         while self.at < len(self.text):
             char = self.text[self.at]
             if char == "[":
-                name += self.set()
+                self.set()
             elif char in ".:/(":
                 break
             elif char in ")]#'\\" or char.isspace():
-                self.fail(f"no {char!r} in a module's name; if one is named so, write [{char}]")
+                written = f"[{char}]" if char.isprintable() else "it in brackets"
+                self.fail(f"no {char!r} in a module's name; if one is named so, write {written}")
             else:
-                name += char
                 self.at += 1
-        if self.at == begin:
+        name = self.text[begin : self.at]
+        if not name:
             self.fail("a name, or one of * ? **")
-        if "**" in name and name != "**":
+        if "**" in _outside_sets(name) and name != "**":
             self.at = begin
             self.fail("'**' as a whole name, as in 'layer1.**.relu'")
         return name
 
-    def set(self) -> str:
-        """Read `[..]`: a set of characters, of which `]` may be the first."""
+    def set(self) -> None:
+        """Move past `[..]`: a set of characters, of which `]` may be the first."""
         begin = self.at
         first = begin + 2 if self.text[begin + 1 : begin + 2] == "!" else begin + 1
         end = self.text.find("]", first + 1)
         if end < 0:
             self.fail("a ']' that closes this '['")
+        for low, high in ranges(self.text[first:end]):
+            if low > high:
+                self.fail(f"a range that goes up, [{high}-{low}] and not [{low}-{high}]")
         self.at = end + 1
-        return self.text[begin : self.at]
 
     def side(self) -> tuple[Literal["input", "output"], Part, bool]:
         for side in ("input", "output"):
@@ -162,25 +122,30 @@ class _Parser:
         return side, tuple(parts), grad
 
     def part(self) -> str | int:
-        found = _PLAIN_PART.match(self.text, self.at)
+        found = PLAIN_PART.match(self.text, self.at)
         if not found:
             self.fail("an index, a name, or a key in quotes, as in \":output.0.'odd key'\"")
+        if not INTEGER.fullmatch(found[0]):
+            self.at = found.end()
+            return found[0]
+        if len(found[0]) > _MOST_DIGITS:
+            self.fail(f"an index of at most {_MOST_DIGITS} digits; a key that is made of digits stands in quotes, '12'")
         self.at = found.end()
-        return int(found[0]) if _INTEGER.fullmatch(found[0]) else found[0]
+        return int(found[0])
 
     def quoted(self) -> str:
-        key = ""
         begin = self.at
         self.at += 1
+        chars: list[str] = []
         while self.at < len(self.text):
             char = self.text[self.at]
             self.at += 1
             if char == "'":
-                return key
+                return "".join(chars)
             if char == "\\" and self.at < len(self.text):
                 char = self.text[self.at]
                 self.at += 1
-            key += char
+            chars.append(char)
         self.at = begin
         return self.fail("a quote that closes this one")
 
@@ -192,8 +157,8 @@ class _Parser:
         return found[0]
 
     def number(self, expected: str) -> int:
-        found = re.compile(r"[0-9]{1,9}").match(self.text, self.at)
-        if not found:
+        found = _NUMBER.match(self.text, self.at)
+        if not found or len(found[0]) > _MOST_DIGITS:
             self.fail(expected)
         self.at = found.end()
         return int(found[0])
@@ -206,15 +171,21 @@ class _Parser:
         return False
 
     def fail(self, expected: str) -> NoReturn:
+        line, caret = _pointed_at(self.text, self.at)
         raise AddressError(
-            f"cannot read the address at column {self.at + 1}; expected {expected}:\n  {self.text}\n  {' ' * self.at}^"
+            f"cannot read the address at column {self.at + 1}; expected {expected}:\n  {line}\n  {caret}"
         )
 
 
-def _spell_part(part: str | int) -> str:
-    if isinstance(part, int):
-        return str(part)
-    if part != "grad" and _PLAIN_PART.fullmatch(part) and not _INTEGER.fullmatch(part):
-        return part
-    escaped = part.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+def _outside_sets(name: str) -> str:
+    """Return the name with a placeholder for each `[..]`, where stars are characters like others."""
+    return re.sub(r"\[!?.[^\]]*\]", "x", name, flags=re.DOTALL)
+
+
+def _pointed_at(text: str, at: int) -> tuple[str, str]:
+    """Return the text in one line, cut down to what is around the column `at`, and the line with the caret."""
+    begin = at - 70 if at > 80 else 0
+    before, after = ("..." if begin else ""), ("..." if len(text) > at + 80 else "")
+    # Line breaks, tabs and the like would put the caret elsewhere, or spoil the terminal.
+    shown = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[begin : at + 80])
+    return f"{before}{shown}{after}", " " * (len(before) + at - begin) + "^"

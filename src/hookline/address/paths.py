@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import nn
 
@@ -17,20 +17,22 @@ _WRAPPERS = (
     ("torch.distributed.fsdp.fully_sharded_data_parallel", "FullyShardedDataParallel", "_fsdp_wrapped_module"),
 )
 
+MOST_PATHS = 256
+"""How many paths of one module are listed: modules that share modules that share modules double them at each level."""
 
-@dataclass(frozen=True)
-class Place:
+
+class Place(NamedTuple):
     """One module and its paths.
 
     Attributes:
         module: the module.
-        paths: its paths without the names of wrappers, the first one registered first.
-        spelt: its paths as `named_modules` spells them.
+        paths: its paths without the names of wrappers, the first one registered first; at most `MOST_PATHS`.
+        spelt: its paths as `named_modules` spells them where they go through wrappers, with the wrappers' names.
     """
 
     module: nn.Module
     paths: tuple[str, ...]
-    spelt: tuple[str, ...]
+    spelt: tuple[tuple[str, frozenset[str]], ...] = ()
 
 
 def places(model: nn.Module) -> list[Place]:
@@ -39,37 +41,83 @@ def places(model: nn.Module) -> list[Place]:
     Wrappers (torch.compile, DDP, checkpoint and FSDP1 wrappers) have the path of what they wrap, which is the one
     that the path means; they themselves are left out.
     """
-    wrappers = _wrappers()
-    found: dict[int, tuple[nn.Module, list[str], list[str]]] = {}
-    # A module that lies below itself would have endless many paths: those on the way down are not entered again.
-    stack: list[tuple[nn.Module, str, str, frozenset[int]]] = [(model, "", "", frozenset())]
-    while stack:
-        module, path, spelt, above = stack.pop()
-        if id(module) in above:
-            continue
-        wrapped = wrapped_name(module, wrappers)
-        if wrapped is None:
-            _, paths, spellings = found.setdefault(id(module), (module, [], []))
-            if path not in paths:
-                paths.append(path)
-            spellings.append(spelt)
-        above |= {id(module)}
-        for name, child in reversed(module._modules.items()):
+    walk = _Walk()
+    walk.enter(model, "", "", frozenset())
+    return [
+        Place(module, (path, *walk.others.get(key, ())), tuple(walk.spelt.get(key, {}).items()))
+        for key, (module, path) in walk.found.items()
+    ]
+
+
+def unwrapped(module: nn.Module) -> nn.Module:
+    """Return the innermost module that `module` wraps; `module` itself if it is no wrapper."""
+    wrappers = _Wrappers()
+    while (name := wrappers.wrapped_name(module)) is not None:
+        module = module.get_submodule(name)
+    return module
+
+
+class _Walk:
+    """A walk down a model, along every path.
+
+    Attributes:
+        found: the modules with their first paths, by id.
+        others, spelt: what few modules have: other paths, and spellings that go through wrappers.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[int, tuple[nn.Module, str]] = {}
+        self.others: dict[int, dict[str, None]] = {}
+        self.spelt: dict[int, dict[str, frozenset[str]]] = {}
+        self.wrappers = _Wrappers()
+        self.above: set[int] = set()
+
+    def enter(self, module: nn.Module, path: str, spelt: str, through: frozenset[str]) -> None:
+        """Go down from a module that has this path, which is spelt so and goes through these wrappers."""
+        key = id(module)
+        if key in self.above:  # a module that lies below itself would have endless many paths
+            return
+        wrapped = self.wrappers.wrapped_name(module)
+        if wrapped is None and not self._note(module, path, spelt, through):
+            return
+        if not module._modules:
+            return
+        self.above.add(key)
+        for name, child in module._modules.items():
             if child is not None:
-                prefix = f"{spelt}.{name}" if spelt else name
-                stack.append((child, path if name == wrapped else f"{path}.{name}" if path else name, prefix, above))
-    return [Place(module, tuple(paths), tuple(spelt)) for module, paths, spelt in found.values()]
+                below = f"{spelt}.{name}" if spelt else name
+                if name == wrapped:
+                    self.enter(child, path, below, through | {name})
+                else:  # outside wrappers the two spellings are one
+                    self.enter(child, (f"{path}.{name}" if path else name) if through else below, below, through)
+        self.above.discard(key)
+
+    def _note(self, module: nn.Module, path: str, spelt: str, through: frozenset[str]) -> bool:
+        """Note a path of a module; False when it has so many already that they are followed no further."""
+        key = id(module)
+        _, first = self.found.setdefault(key, (module, path))
+        if path != first:
+            others = self.others.setdefault(key, {})
+            if len(others) >= MOST_PATHS - 1:
+                return False
+            others[path] = None
+        if through:
+            self.spelt.setdefault(key, {})[spelt] = through
+        return True
 
 
-def wrapped_name(module: nn.Module, wrappers: list[tuple[type, str]]) -> str | None:
-    """Return the name of the child that `module` only wraps, or None."""
-    for wrapper, name in wrappers:
-        if isinstance(module, wrapper) and name in module._modules:
-            return name
-    return None
+class _Wrappers:
+    """The wrapper classes that have been imported; no instance can exist of the others."""
 
+    def __init__(self) -> None:
+        loaded = ((sys.modules.get(home), cls, name) for home, cls, name in _WRAPPERS)
+        self.classes = [(getattr(home, cls), name) for home, cls, name in loaded if hasattr(home, cls)]
+        self.names: dict[type[nn.Module], str | None] = {}
 
-def _wrappers() -> list[tuple[type, str]]:
-    """Return the wrapper classes that have been imported; no instance can exist of the others."""
-    loaded = ((sys.modules.get(home), cls, name) for home, cls, name in _WRAPPERS)
-    return [(getattr(home, cls), name) for home, cls, name in loaded if hasattr(home, cls)]
+    def wrapped_name(self, module: nn.Module) -> str | None:
+        """Return the name of the child that `module` only wraps, or None."""
+        cls = type(module)
+        if cls not in self.names:
+            self.names[cls] = next((name for wrapper, name in self.classes if issubclass(cls, wrapper)), None)
+        name = self.names[cls]
+        return name if name is not None and module._modules.get(name) is not None else None

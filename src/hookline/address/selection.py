@@ -8,10 +8,10 @@ from typing import Any, overload
 
 from torch import nn
 
-from hookline.address.grammar import Address
+from hookline.address.spelling import Address
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Target:
     """One module that was selected, and what is meant there.
 
@@ -33,6 +33,8 @@ class Target:
 
 class Selection(Sequence[Target]):
     """The targets in the order in which the model registers its modules; prints one a line."""
+
+    __slots__ = ("_targets",)
 
     def __init__(self, targets: Sequence[Target]) -> None:
         self._targets = tuple(targets)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import inspect
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from hookline.errors import PartError
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+# By the function below the method, and whether it is bound. Weak: a class that is made anew for each model must not
+# be kept alive by what we know of its methods.
+_known: weakref.WeakKeyDictionary[Any, dict[bool, tuple[str, ...] | None]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class Arguments:
     """The arguments of one call, by name or position.
 
-    A name under `**kwargs` is a name like the others; what is under `*args` has positions only.
+    A name under `**kwargs` is a name like the others; the name of `*args` means the tuple of all that is under it.
     """
 
     signature: inspect.Signature
@@ -38,15 +46,26 @@ class Arguments:
     def replaced(self, name: str | int, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return `(args, kwargs)` with one argument replaced: by position if it came so, else by name."""
         self[name]  # an unknown name is an error
-        positional = self._positional()
-        if isinstance(name, str) and name in positional and positional.index(name) < len(self.args):
-            name = positional.index(name)
         if isinstance(name, int):
             if -len(self.args) <= name < len(self.args):
-                position = name % len(self.args)
-                return (*self.args[:position], value, *self.args[position + 1 :]), self.kwargs
+                return self._with(name % len(self.args), value), self.kwargs
             name = self._name_at(name)
+        positional = self._positional()
+        parameter = self.signature.parameters.get(name)
+        if parameter is not None and parameter.kind is parameter.VAR_POSITIONAL:
+            # What comes before *args has to come by position too, as soon as something is under it.
+            others = {key: held for key, held in self.kwargs.items() if key not in positional}
+            return (*map(self.__getitem__, positional), *value), others
+        if name in positional:
+            position = positional.index(name)
+            if position < len(self.args):
+                return self._with(position, value), self.kwargs
+            if self.signature.parameters[name].kind is inspect.Parameter.POSITIONAL_ONLY:
+                return (*map(self.__getitem__, positional[:position]), value), self.kwargs
         return self.args, {**self.kwargs, name: value}
+
+    def _with(self, position: int, value: Any) -> tuple[Any, ...]:
+        return (*self.args[:position], value, *self.args[position + 1 :])
 
     def _values(self) -> dict[str, Any]:
         bound = self.signature.bind_partial(*self.args, **self.kwargs)
@@ -54,14 +73,14 @@ class Arguments:
         values: dict[str, Any] = {}
         for name, parameter in self.signature.parameters.items():
             if parameter.kind is parameter.VAR_KEYWORD:
-                values.update(bound.arguments[name])
-            elif parameter.kind is not parameter.VAR_POSITIONAL and name in bound.arguments:
+                for extra, value in bound.arguments[name].items():
+                    values.setdefault(extra, value)  # a positional-only parameter of the same name comes first
+            elif name in bound.arguments:
                 values[name] = bound.arguments[name]
         return values
 
     def _positional(self) -> list[str]:
-        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        return [name for name, parameter in self.signature.parameters.items() if parameter.kind in kinds]
+        return [name for name, parameter in self.signature.parameters.items() if parameter.kind in _POSITIONAL]
 
     def _name_at(self, position: int) -> str:
         """Return the name of the parameter at a position that was not passed by position."""
@@ -71,9 +90,26 @@ class Arguments:
         return positional[position]
 
 
-def named_parameters(signature: inspect.Signature) -> tuple[str, ...] | None:
-    """Return the names that an argument can have, or None when `**kwargs` lets it have any."""
-    parameters = signature.parameters.values()
+def parameter_names(function: Callable[..., Any]) -> tuple[str, ...] | None:
+    """Return the names that an argument of `function` can have, without self if it is a bound method.
+
+    None means that they cannot be told: `**kwargs` lets an argument have any, or there is no signature to read.
+    """
+    below, is_bound = getattr(function, "__func__", function), inspect.ismethod(function)
+    try:
+        known = _known.setdefault(below, {})
+    except TypeError:  # a callable that cannot be hashed, or weakly referred to
+        known = {}
+    if is_bound not in known:
+        known[is_bound] = _names(function)
+    return known[is_bound]
+
+
+def _names(function: Callable[..., Any]) -> tuple[str, ...] | None:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
-    return tuple(parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL)
+    return tuple(parameter.name for parameter in parameters)
