@@ -1444,9 +1444,19 @@ def test_a_script_module_is_refused_with_what_to_do_instead() -> None:
         hookline.register_forward_hook(scripted, plus_one)
 
 
-def test_an_unknown_option_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'once'"):
-        hookline.register_forward_hook(nn.Identity(), plus_one, once=True)
+@pytest.mark.parametrize(
+    ("register", "known"),
+    [
+        (hookline.register_forward_hook, "prepend, with_kwargs, always_call"),
+        (hookline.register_forward_pre_hook, "prepend, with_kwargs"),
+    ],
+    ids=["forward", "pre"],
+)
+def test_an_unknown_option_is_refused_and_those_that_there_are_named(register, known: str) -> None:
+    module = nn.Identity()
+    with pytest.raises(HookTypeError, match=rf"{register.__name__}\(\) has no option 'once'; it has: {known}, each"):
+        register(module, lambda *_: None, once=True)
+    assert traces(module) == []
 
 
 def test_functional_call_and_vmap_see_the_hooks() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from types import FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
 from hookline.core.hook import describe_function
 from hookline.errors import HookTypeError
@@ -35,3 +36,10 @@ def check_hook(hook: Any, parameters: tuple[str, ...]) -> None:
             f"the hook {describe_function(hook)} is called as hook({', '.join(parameters)}), which does not fit "
             f"its signature {signature}: {error}."
         ) from None
+
+
+def refuse_options(function: str, unknown: Iterable[str], known: tuple[str, ...]) -> NoReturn:
+    """Raise `HookTypeError` for options that a function does not have."""
+    raise HookTypeError(
+        f"{function}() has no option {', '.join(map(repr, unknown))}; it has: {', '.join(known)}, each True or False."
+    )
