@@ -156,3 +156,14 @@ def test_what_is_no_size_is_refused(size) -> None:
 
 def test_sizes_are_written_as_people_read_them() -> None:
     assert [human(size) for size in (5, 2048, 3 * 2**20, 2**40 * 2)] == ["5 B", "2.0 KiB", "3.0 MiB", "2.0 TiB"]
+
+
+def test_tensors_without_plain_memory_count_nothing_wherever_they_are_held() -> None:
+    class Same(nn.Module):
+        def forward(self, x):
+            return x
+
+    model = Same()
+    with hookline.capture(model, ".") as features:
+        model((torch.eye(3).to_sparse(), X))
+    assert features.report().bytes == features.to(dtype=torch.float32).report().bytes == X.nbytes

@@ -624,3 +624,9 @@ def test_a_scope_that_was_left_is_not_kept_in_the_context(mlp: nn.Sequential) ->
             hooks.after("0", lambda call: None)
             mlp(X)
     assert len(contextvars.copy_context()) == before
+
+
+def test_an_argument_before_the_first_is_an_error_of_ours(block: Block) -> None:
+    with hookline.Hooks(block) as hooks, pytest.raises(PartError, match="no argument -5"):
+        hooks.before(".:input.-5", lambda call: None)
+        block(X)

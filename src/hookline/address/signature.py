@@ -31,14 +31,14 @@ class Arguments:
     @property
     def names(self) -> tuple[str, ...]:
         """The names that can be read, defaults included, in the order of the signature."""
-        return tuple(self._values())
+        return tuple(self.by_name())
 
     def __getitem__(self, name: str | int) -> Any:
         if isinstance(name, int):
             if -len(self.args) <= name < len(self.args):
                 return self.args[name]
             name = self._name_at(name)
-        values = self._values()
+        values = self.by_name()
         if name not in values:
             raise PartError(f"there is no argument {name!r}; there are: {', '.join(values) or 'none'}.")
         return values[name]
@@ -67,7 +67,8 @@ class Arguments:
     def _with(self, position: int, value: Any) -> tuple[Any, ...]:
         return (*self.args[:position], value, *self.args[position + 1 :])
 
-    def _values(self) -> dict[str, Any]:
+    def by_name(self) -> dict[str, Any]:
+        """Return all arguments that can be read, defaults included, in the order of the signature."""
         bound = self.signature.bind_partial(*self.args, **self.kwargs)
         bound.apply_defaults()
         values: dict[str, Any] = {}

@@ -1,9 +1,14 @@
-"""Sizes as people write them."""
+"""Sizes of values, as people write and read them."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
+import torch
+from torch import Tensor
+
+from hookline.address import leaves
 from hookline.errors import HookTypeError
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
@@ -31,3 +36,9 @@ def human(size: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024  # type: ignore[assignment]
     return f"{size:.1f} TiB"
+
+
+def bytes_in(value: Any) -> int:
+    """Return the bytes of the tensors in a nested value; 0 for those that have no plain memory (sparse, nested)."""
+    tensors = (leaf for _, leaf in leaves(value) if isinstance(leaf, Tensor))
+    return sum(each.nbytes for each in tensors if each.layout is torch.strided and not each.is_nested)

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-
-Receive = Callable[[list[Tensor]], None]
 
 _library = torch.library.Library("hookline", "DEF")  # type: ignore[no-untyped-call]
 _library.define("keep(Tensor(a!) ticket, Tensor[] values) -> ()")  # type: ignore[no-untyped-call]

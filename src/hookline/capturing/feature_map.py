@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from hookline.address import leaves, map_leaves, parse
+from hookline.address import leaves, parse
 from hookline.address.nearest import nearest
+from hookline.capturing.options import converted
 from hookline.capturing.report import CaptureReport
+from hookline.capturing.values import HeldValues, Values
 from hookline.errors import AddressError, CallsError
 
 if TYPE_CHECKING:
     from hookline.capturing.session import Session
-    from hookline.capturing.values import Values
 
 
 class Features(Mapping[str, Any]):
@@ -91,16 +92,11 @@ class Features(Mapping[str, Any]):
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Features:
         """Return the features on another device or of another dtype (floating point and complex tensors only)."""
-        from hookline.capturing.values import HeldValues  # noqa: PLC0415 - it holds Features' own kind of value
-
-        def moved(_: Any, leaf: Any) -> Any:
-            if not isinstance(leaf, Tensor):
-                return leaf
-            return leaf.to(device=device, dtype=dtype if leaf.is_floating_point() or leaf.is_complex() else None)
-
         return Features(
             {
-                name: HeldValues.of(site, tuple(map_leaves(moved, value) for value in site.values(recomputed=False)))
+                name: HeldValues.of(
+                    site, tuple(converted(value, device, dtype) for value in site.values(recomputed=False))
+                )
                 for name, site in self._sites.items()
             }
         )

@@ -29,7 +29,7 @@ _CONSTANTS = (bool, int, float, str, type(None))
 
 def save(sites: Mapping[str, Values], path: Path) -> None:
     """Write the values of all sites; see `Features.save`."""
-    write_file = _safetensors("torch").save_file
+    write_file = _safetensors().torch.save_file
     tensors: dict[str, Tensor] = {}
     described = {name: _described(name, site, tensors) for name, site in sites.items()}
     model = next((site.structure_hash for site in sites.values()), "")
@@ -51,13 +51,13 @@ def load_features(path: str | Path) -> Features:
         FileNotFoundError: there is no such file.
         CaptureError: it is no file of features.
     """
-    opener = _safetensors("").safe_open
+    opener = _safetensors().safe_open
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     try:
         file = opener(str(path), framework="pt")
         document = json.loads((file.metadata() or {})["hookline"])
-    except (KeyError, ValueError, OSError, RuntimeError, _safetensors("").SafetensorError) as error:
+    except (KeyError, ValueError, OSError, RuntimeError, _safetensors().SafetensorError) as error:
         raise CaptureError(f"{str(path)!r} is no file that Features.save() wrote ({error}).") from error
     if document["format"] != _FORMAT:
         raise CaptureError(f"{str(path)!r} has format {document['format']}; this version of hookline reads {_FORMAT}.")
@@ -139,10 +139,10 @@ def _bytes(node: Any) -> int:
     return sum(_bytes(inner[1] if kind == "mapping" else inner) for inner in held)
 
 
-def _safetensors(module: str) -> Any:
+def _safetensors() -> Any:
     try:
         import safetensors  # noqa: PLC0415 - an extra
         import safetensors.torch  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError("saving features needs safetensors: pip install 'hookline[save]'") from error
-    return safetensors.torch if module else safetensors
+    return safetensors

@@ -59,11 +59,15 @@ class Options:
 
     def converted(self, value: Any) -> Any:
         """Return the value with its tensors on the device and of the dtype that were asked for."""
-        if self.device is None and self.dtype is None:
-            return value
-        return map_leaves(lambda _, leaf: self._converted(leaf) if isinstance(leaf, Tensor) else leaf, value)
+        return value if self.device is None and self.dtype is None else converted(value, self.device, self.dtype)
 
-    def _converted(self, tensor: Tensor) -> Tensor:
-        # Indices and masks are no numbers to be rounded.
-        dtype = self.dtype if tensor.is_floating_point() or tensor.is_complex() else None
-        return tensor.to(device=self.device, dtype=dtype)
+
+def converted(value: Any, device: torch.device | str | None, dtype: torch.dtype | None) -> Any:
+    """Return the value with its tensors moved, and converted: indices and masks are no numbers to be rounded."""
+
+    def convert(_: Any, leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor):
+            return leaf
+        return leaf.to(device=device, dtype=dtype if leaf.is_floating_point() or leaf.is_complex() else None)
+
+    return map_leaves(convert, value)

@@ -14,11 +14,11 @@ from hookline.capturing.feature_map import Features
 from hookline.capturing.options import Keep, Options
 from hookline.capturing.shelf import Shelf
 from hookline.capturing.site_log import SiteLog
-from hookline.core import AFTER, ARGS, BEFORE, KWARGS, Handle, Hook
+from hookline.core import AFTER, ARGS, BEFORE, KWARGS, Hook
 from hookline.errors import AddressError, HookRefusedError, NeverFiredError, NeverFiredWarning, StopForward
 from hookline.hooks.never_fired import why_never_fired
 from hookline.intercept.hookable import check_module
-from hookline.intercept.module_site import attach
+from hookline.intercept.module_site import attach_all
 from hookline.structure import structure_hash
 
 # Last among the hooks of a site: what is captured is what flows on, all edits done.
@@ -113,13 +113,9 @@ class Session:
         shelf = Shelf(budget)
         self._logs = [SiteLog(target, options, shelf, self) for target in selection]
         self._waiting = len(self._logs)
-        self._handles: list[Handle] = []
-        try:
-            for log in self._logs:
-                self._handles.append(_attach(log))
-        except BaseException:
-            self.remove()
-            raise
+        self._handles = attach_all(
+            (log.target.module, _hook(log), log.target.address.method or "forward") for log in self._logs
+        )
         self.features = Features({str(log.target).removesuffix(":output"): log for log in self._logs}, self)
 
     @property
@@ -158,17 +154,15 @@ class Session:
         return False
 
 
-def _attach(log: SiteLog) -> Handle:
-    address = log.target.address
-    before = address.side == "input"
-    hook = Hook(
+def _hook(log: SiteLog) -> Hook:
+    before = log.target.address.side == "input"
+    return Hook(
         BEFORE if before else AFTER,
         log.before if before else log.after,
         KWARGS if before else ARGS,
         priority=_LAST,
         about=log.target,
     )
-    return attach(log.target.module, hook, address.method or "forward")
 
 
 def _check_address(target: Target) -> None:

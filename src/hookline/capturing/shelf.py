@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hookline.address import leaves, map_leaves
-from hookline.capturing.budget import human
+from hookline.address import leaves
+from hookline.capturing.budget import bytes_in, human
+from hookline.capturing.skeleton import put_together, taken_apart
 from hookline.capturing.snapshot import is_shared
 from hookline.errors import CaptureError
 
@@ -38,7 +39,7 @@ class Kept:
     def size(self) -> int:
         """Bytes of the tensors; found when it is first asked for, and kept when they move."""
         if self._size is None:
-            self._size = sum(_size(leaf) for _, leaf in leaves(self._value))
+            self._size = bytes_in(self._value)
         return self._size
 
     @property
@@ -46,8 +47,7 @@ class Kept:
         """The value; tensors that were moved to a file are memory maps of it."""
         if self._file is None:
             return self._value
-        tensors = torch.load(self._file, mmap=True, weights_only=True)
-        return map_leaves(lambda _, leaf: tensors[leaf.number] if isinstance(leaf, _Moved) else leaf, self._value)
+        return put_together(self._value, torch.load(self._file, mmap=True, weights_only=True))
 
     @property
     def where(self) -> str:
@@ -59,33 +59,18 @@ class Kept:
 
     def move_to(self, file: Path) -> None:
         """Move the tensors to a file."""
-        tensors: list[Tensor] = []
-
-        def moved(_: Any, leaf: Any) -> Any:
-            if not isinstance(leaf, Tensor):
-                return leaf
-            tensors.append(leaf.detach().clone())  # a view would take its whole base along
-            return _Moved(len(tensors) - 1)
-
-        value = map_leaves(moved, self._value)
+        size = self.size  # while the tensors are here
+        skeleton, tensors = taken_apart(self._value)
         try:
-            torch.save(tensors, file)
+            # Clones: a view would take its whole base along.
+            torch.save([tensor.detach().clone() for tensor in tensors], file)
         except (OSError, RuntimeError) as error:
             file.unlink(missing_ok=True)
             raise CaptureError(
-                f"could not move {human(self.size)} of captured values to {file.parent} ({error}). What was captured "
+                f"could not move {human(size)} of captured values to {file.parent} ({error}). What was captured "
                 "so far is kept. Free space there, set TMPDIR to another folder, or raise budget=."
             ) from error
-        self._value, self._file = value, file
-
-
-class _Moved:
-    """Stands in a value for the tensor of that number in the file."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number
+        self._value, self._file = skeleton, file
 
 
 class Shelf:
@@ -127,7 +112,3 @@ class Shelf:
             self._folder = Path(tempfile.mkdtemp(prefix="hookline-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         return self._folder / f"{next(self._numbers)}.pt"
-
-
-def _size(leaf: Any) -> int:
-    return leaf.nbytes if isinstance(leaf, Tensor) and leaf.layout is torch.strided and not leaf.is_nested else 0

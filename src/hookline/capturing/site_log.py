@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from hookline.address import Target, leaves, map_leaves, read
-from hookline.address.signature import Arguments
+from hookline.address import Arguments, Target, read
+from hookline.capturing.budget import bytes_in
 from hookline.capturing.compiled import keep, ticket_for
 from hookline.capturing.options import Options
 from hookline.capturing.reduction import Gathered
 from hookline.capturing.shelf import Kept, Shelf
+from hookline.capturing.skeleton import put_together, taken_apart
 from hookline.capturing.snapshot import snapshot_value
 from hookline.errors import CaptureError
 
@@ -54,13 +55,14 @@ class SiteLog:
     def before(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Be the hook that runs before the module, for an input."""
         part = self.target.address.part
-        if part:
-            self._take(read(self._argument(module, part[0], args, kwargs), part[1:], address=str(self.target)))
-        elif kwargs:
-            arguments = Arguments(self._signature(module), args, kwargs)
-            self._take({name: arguments[name] for name in arguments.names})
-        else:
+        if not part and not kwargs:
             self._take(args)
+            return
+        arguments = Arguments(self._signature(module), args, kwargs)
+        if part:
+            self._take(read(arguments[part[0]], part[1:], address=str(self.target)))
+        else:
+            self._take(arguments.by_name())
 
     def receive(self, tensors: list[Tensor]) -> None:
         """Take the tensors of one call from compiled code."""
@@ -72,7 +74,13 @@ class SiteLog:
         """Deal with what came from compiled code before its structure was known: that is told when the code ends."""
         received, self._received = self._received, []
         for tensors in received:
-            self._add(_filled(self.skeleton, tensors, self.target), recomputed=False)
+            try:
+                value = put_together(self.skeleton, tensors)
+            except IndexError:
+                raise CaptureError(
+                    f"{self.target}: its calls in compiled code have outputs of different structure."
+                ) from None
+            self._add(value, recomputed=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,9 +112,7 @@ class SiteLog:
     def places(self) -> list[tuple[str, int]]:
         """Return for each value where it lies, and its bytes."""
         if self.gathered:
-            results = self.values(recomputed=False)
-            tensors = [leaf for _, leaf in leaves(results) if isinstance(leaf, Tensor)]
-            return [("memory", sum(tensor.nbytes for tensor in tensors)) for _ in results]
+            return [("memory", bytes_in(result)) for result in self.values(recomputed=False)]
         self.settle()
         return [(entry.where, entry.size) for entry in self.entries]
 
@@ -132,18 +138,10 @@ class SiteLog:
             raise CaptureError(
                 f"{option} cannot be had from compiled code; capture on the model before it is compiled."
             )
-        tensors: list[Tensor] = []
-
-        def number(_: Any, leaf: Any) -> Any:
-            if not isinstance(leaf, Tensor):
-                return leaf
-            tensors.append(leaf.detach())
-            return _Numbered(len(tensors) - 1)
-
-        skeleton = map_leaves(number, value)
+        skeleton, tensors = taken_apart(value)
         # Written, never read: so the compiled code does not depend on it.
         self.skeleton = skeleton
-        keep(self.ticket, tensors)
+        keep(self.ticket, [tensor.detach() for tensor in tensors])
 
     def _add(self, value: Any, *, recomputed: bool) -> None:
         options = self._options
@@ -162,27 +160,7 @@ class SiteLog:
                 self._shelf.drop(old)
         self.entries.append(self._shelf.keep(value, recomputed=recomputed))
 
-    def _argument(self, module: nn.Module, key: str | int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return Arguments(self._signature(module), args, kwargs)[key]
-
     def _signature(self, module: nn.Module) -> inspect.Signature:
         if self._known_signature is None:
             self._known_signature = inspect.signature(getattr(module, self.target.address.method or "forward"))
         return self._known_signature
-
-
-class _Numbered:
-    """Stands in a structure for the tensor of that number."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-def _filled(skeleton: Any, tensors: list[Tensor], target: Target) -> Any:
-    """Return the structure with its tensors."""
-    try:
-        return map_leaves(lambda _, leaf: tensors[leaf.number] if isinstance(leaf, _Numbered) else leaf, skeleton)
-    except IndexError:
-        raise CaptureError(f"{target}: its calls in compiled code have outputs of different structure.") from None

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from torch import Tensor
-
-from hookline.address import leaves
+from hookline.capturing.budget import bytes_in
 
 
 class Values(Protocol):
@@ -65,9 +63,7 @@ class HeldValues:
 
     def places(self) -> list[tuple[str, int]]:
         """Return "memory" and the bytes of each value."""
-        return [
-            ("memory", sum(leaf.nbytes for _, leaf in leaves(value) if isinstance(leaf, Tensor))) for value in self.held
-        ]
+        return [("memory", bytes_in(value)) for value in self.held]
 
     def why_silent(self) -> str:
         """Say what is known of a site without values."""

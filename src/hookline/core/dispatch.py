@@ -30,13 +30,12 @@ def dispatch(  # noqa: C901, PLR0912 - in line, since each call of a helper cost
     if not site.plain:
         for applies in site.scopes:
             if applies():
-                site = site.in_scope()
                 break
         else:
-            if site.scopes:
-                if site.all_scoped:  # the usual case of another thread's hooks
-                    return function(module, *args, **kwargs)
-                site = site.in_scope()
+            if site.all_scoped:  # the usual case of another thread's hooks
+                return function(module, *args, **kwargs)
+        if site.scopes:
+            site = site.in_scope()
         if not site.plain:
             return _dispatch_any(site, module, function, args, kwargs)
     number = site.calls.take() if site.calls is not None else 0

@@ -13,6 +13,7 @@ _registered = itertools.count(1)
 
 # When a hook runs. Plain ints, not enums: the call loop compares them on every call, and registration is to be cheap.
 BEFORE, AROUND, AFTER = 0, 1, 2
+PHASES = ("before", "around", "after")
 
 # How a hook is handed the call:
 ARGS = 0  # hook(module, args) and hook(module, args, output), PyTorch's plain hooks
@@ -89,11 +90,17 @@ class Hook:
         return describe_function(self.function)
 
 
-def describe_function(function: Callable[..., Any]) -> str:
-    """Return a function's name and where it is defined, e.g. `'keep' (train.py:12)`."""
+def origin(function: Callable[..., Any]) -> tuple[str, str]:
+    """Return the name of the function inside wrappers and partials, and its file and line: "" where not known."""
     inner: Any = inspect.unwrap(function)
     while isinstance(inner, functools.partial):
         inner = inspect.unwrap(inner.func)
     name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
     code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
-    return f"{name!r} ({code.co_filename}:{code.co_firstlineno})" if code else repr(name)
+    return name, f"{code.co_filename}:{code.co_firstlineno}" if code else ""
+
+
+def describe_function(function: Callable[..., Any]) -> str:
+    """Return a function's name and where it is defined, e.g. `'keep' (train.py:12)`."""
+    name, source = origin(function)
+    return f"{name!r} ({source})" if source else repr(name)

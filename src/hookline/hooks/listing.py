@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from hookline.core.hook import PHASES, origin
 from hookline.hooks.record import Record
 from hookline.intercept.state import FAST_PATH, sites
 from hookline.table import aligned
@@ -86,15 +87,12 @@ def _native(path: str, module: nn.Module) -> Iterator[HookInfo]:
 def _ours(path: str, module: nn.Module) -> Iterator[HookInfo]:
     for method, site in sites(module).items():
         of_method = "" if method == "forward" else f" {method}()"
-        for hooks, phase in ((site.before, "before"), (site.around, "around"), (site.after, "after")):
+        for phase, hooks in zip(PHASES, (site.before, site.around, site.after), strict=True):
             for order, hook in enumerate(hooks):
                 owner = "hookline.Hooks" if isinstance(hook.about, Record) else "hookline"
                 yield _info(path, owner, phase + of_method, order, hook.function)
 
 
 def _info(path: str, owner: str, kind: str, order: int, function: Any) -> HookInfo:
-    inner = inspect.unwrap(function)
-    code = getattr(inner, "__code__", None)
-    source = f"{code.co_filename}:{code.co_firstlineno}" if code else ""
-    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
-    return HookInfo(path, owner, kind, order, name, source, inner)
+    name, source = origin(function)
+    return HookInfo(path, owner, kind, order, name, source, inspect.unwrap(function))

@@ -76,18 +76,16 @@ class Record:
         """Return what the address names in `call`: all of the output or arguments, or one part."""
         side, part = self.side_of(call), self.address.part
         if side == "output":
-            return read(call.output, part, address=str(self.address)) if part else call.output
+            return read(call.output, part, address=str(self.address))
         if not part:
             return call.args
-        head, rest = part[0], part[1:]
-        value = call.args[head] if isinstance(head, int) and head < len(call.args) else call.arguments[head]
-        return read(value, rest, address=str(self.address)) if rest else value
+        return read(call.arguments[part[0]], part[1:], address=str(self.address))
 
     def write(self, call: Call, value: Any) -> None:
         """Replace what the address names in `call`."""
         side, part = self.side_of(call), self.address.part
         if side == "output":
-            call.output = write(call.output, part, value, address=str(self.address)) if part else value
+            call.output = write(call.output, part, value, address=str(self.address))
         elif call.has_output:
             raise HookResultError(f"{self.address}: the call is over, its arguments cannot be replaced any more.")
         elif not part:
@@ -131,8 +129,7 @@ class CallArguments:
         return len(self._bound().names)
 
     def __repr__(self) -> str:
-        bound = self._bound()
-        return f"<arguments {', '.join(f'{name}={bound[name]!r:.40}' for name in bound.names)}>"
+        return f"<arguments {', '.join(f'{name}={value!r:.40}' for name, value in self._bound().by_name().items())}>"
 
 
 def recorded(record: Record, phase: int) -> Function:

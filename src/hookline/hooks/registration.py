@@ -7,15 +7,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from hookline.address import Selection
-from hookline.core import AROUND, BEFORE, CALL, Handle, Hook
-from hookline.core.hook import describe_function
+from hookline.core import CALL, Handle, Hook
+from hookline.core.hook import PHASES, describe_function
 from hookline.hooks.record import Record, recorded
-from hookline.intercept.module_site import attach
+from hookline.intercept.module_site import attach_all
 
 if TYPE_CHECKING:
     from hookline.hooks.group import Hooks
-
-KINDS = {BEFORE: "before", AROUND: "around"}
 
 
 class Registration:
@@ -39,7 +37,7 @@ class Registration:
     @property
     def kind(self) -> str:
         """When the hook runs: "before", "around" or "after" the call."""
-        return KINDS.get(self._phase, "after")
+        return PHASES[self._phase]
 
     @property
     def enabled(self) -> bool:
@@ -55,14 +53,8 @@ class Registration:
         """Put the hook on (again), in its old place among the others."""
         if self.removed:
             raise RuntimeError(f"{self!r} has been removed from its group and cannot be enabled again.")
-        if self._handles:
-            return
-        try:
-            for record in self.records:
-                self._handles.append(attach(record.module, self._hook(record), record.method))
-        except BaseException:
-            self.disable()  # all or none
-            raise
+        if not self._handles:
+            self._handles = attach_all((record.module, self._hook(record), record.method) for record in self.records)
 
     def disable(self) -> None:
         """Take the hook off for now: the modules are as if it had never been there."""

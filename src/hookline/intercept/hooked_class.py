@@ -178,7 +178,7 @@ def _built_from(base: type[nn.Module]) -> Callable[..., None]:
 
     def __init__(self: nn.Module, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         made = made_from(type(self))
-        if made is not None and made.base is base and not has_sites(self):
+        if made is not None and not has_sites(self):
             set_class(self, base)  # the new one is born unhooked
         base.__init__(self, *args, **kwargs)
 

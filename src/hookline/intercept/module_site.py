@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch.nn import Module
@@ -9,7 +10,7 @@ from torch.nn import Module
 from hookline.core import Handle, Hook
 from hookline.core.site import NOWHERE, registration
 from hookline.intercept.hookable import check_module
-from hookline.intercept.hooked_class import catching, restore_class
+from hookline.intercept.hooked_class import catch, restore_class
 from hookline.intercept.made import made_from, set_class
 from hookline.intercept.state import FAST_PATH, has_sites, keep_off_fast_path, site_key
 
@@ -34,6 +35,19 @@ def attach(module: Module, hook: Hook, method: str = "forward") -> Handle:
     return Handle(hook, module, release, method)
 
 
+def attach_all(places: Iterable[tuple[Module, Hook, str]]) -> list[Handle]:
+    """Attach each hook to calls of that method of its module: all of them, or on an error none."""
+    handles: list[Handle] = []
+    try:
+        for module, hook, method in places:
+            handles.append(attach(module, hook, method))
+    except BaseException:
+        for handle in handles:
+            handle.remove()
+        raise
+    return handles
+
+
 def release(module: Module, hook: Hook, method: str = "forward") -> None:
     """Take `hook` off; with the last one the module is what it was before."""
     state = module.__dict__
@@ -55,10 +69,7 @@ def release(module: Module, hook: Hook, method: str = "forward") -> None:
 
 def _catch(module: Module, state: dict[str, Any], method: str) -> None:
     """Prepare a module for the first hook on one of its methods."""
-    cls = type(module)
     if "_forward_hooks" not in state:
         check_module(module)
-    caught = catching(cls, method, method in state)  # type: ignore[arg-type]
-    if caught is not cls:
-        set_class(module, caught)
+    catch(module, method)
     state["_forward_hooks"][FAST_PATH] = keep_off_fast_path
