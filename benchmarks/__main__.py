@@ -6,6 +6,7 @@ import argparse
 import importlib
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,12 +17,22 @@ from rich.table import Table
 NAMES = ("engine", "hooks", "capture", "statistics")
 
 
-def main() -> int:
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*NAMES, []], default=list(NAMES))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all, if none is given")
     parser.add_argument("--json", metavar="FILE", help="write the rows there, too")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a budget is missed")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
+    # Not choices=: with nargs="*" argparse holds the empty list against them.
+    unknown = [name for name in arguments.names if name not in NAMES]
+    if unknown:
+        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    arguments.names = arguments.names or list(NAMES)
+    return arguments
+
+
+def main() -> int:
+    arguments = parse()
     torch.set_num_threads(1)
     rows = []
     for name in arguments.names:
