@@ -5,7 +5,19 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "hookline"
 # Each may import from itself and from those before it.
-ORDER = ["_version", "errors", "table", "structure", "core", "address", "intercept", "hooks", "capturing", "cli"]
+ORDER = [
+    "_version",
+    "errors",
+    "table",
+    "progress",
+    "structure",
+    "core",
+    "address",
+    "intercept",
+    "hooks",
+    "capturing",
+    "cli",
+]
 
 
 def files_of(layer: str) -> list[Path]:
