@@ -28,7 +28,14 @@ if TYPE_CHECKING:
         StopForward,
     )
     from hookline.hooks import Hooks, HooksReport, hooks_on
-    from hookline.intercept.drop_in import register_forward_hook, register_forward_pre_hook
+    from hookline.intercept.drop_in import (
+        register_backward_hook,
+        register_forward_hook,
+        register_forward_pre_hook,
+        register_full_backward_hook,
+        register_full_backward_pre_hook,
+    )
+    from hookline.intercept.gradient import BackwardCall, GradientCall
 
 # Loaded on first use, so that the command line can answer --help without loading torch.
 _HOME = {
@@ -60,18 +67,25 @@ _HOME = {
     "Selection": "hookline.address",
     "Target": "hookline.address",
     "hooks_on": "hookline.hooks",
+    "BackwardCall": "hookline.intercept.gradient",
+    "GradientCall": "hookline.intercept.gradient",
+    "register_backward_hook": "hookline.intercept.drop_in",
     "register_forward_hook": "hookline.intercept.drop_in",
+    "register_full_backward_hook": "hookline.intercept.drop_in",
+    "register_full_backward_pre_hook": "hookline.intercept.drop_in",
     "register_forward_pre_hook": "hookline.intercept.drop_in",
     "select": "hookline.address",
 }
 
 __all__ = [
     "AddressError",
+    "BackwardCall",
     "Call",
     "CallsError",
     "CaptureError",
     "CaptureReport",
     "Features",
+    "GradientCall",
     "Handle",
     "HookRefusedError",
     "HookResultError",
@@ -94,8 +108,11 @@ __all__ = [
     "features",
     "hooks_on",
     "load_features",
+    "register_backward_hook",
     "register_forward_hook",
     "register_forward_pre_hook",
+    "register_full_backward_hook",
+    "register_full_backward_pre_hook",
     "select",
     "stats",
 ]

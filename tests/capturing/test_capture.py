@@ -478,7 +478,7 @@ def test_values_are_moved_and_converted_at_once_but_indices_are_not() -> None:
 BAD = {
     "a typo": (("frist",), {}, NoMatchError, "'first'"),
     "nothing": ((), {}, AddressError, "at least one"),
-    "a gradient": (("first:output.grad",), {}, AddressError, "names a gradient"),
+    "a gradient at the end of the forward pass": (("first:output.grad",), {"stop": True}, AddressError, "comes after"),
     "a function": (("first/relu",), {}, HookRefusedError, "function called inside"),
     "keep": (("first",), {"keep": "first"}, HookTypeError, "keep is 'all' or 'last'"),
     "dtype": (("first",), {"dtype": "half"}, HookTypeError, "torch.dtype"),

@@ -81,7 +81,7 @@ class Arguments:
         return values
 
     def _positional(self) -> list[str]:
-        return [name for name, parameter in self.signature.parameters.items() if parameter.kind in _POSITIONAL]
+        return _positional(self.signature)
 
     def _name_at(self, position: int) -> str:
         """Return the name of the parameter at a position that was not passed by position."""
@@ -89,6 +89,18 @@ class Arguments:
         if not 0 <= position < len(positional):
             raise PartError(f"there is no argument {position}: {len(self.args)} came by position.")
         return positional[position]
+
+
+def positional_names(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the arguments that can come by position, in their order, without those under `*args`."""
+    try:
+        return _positional(inspect.signature(function))
+    except (TypeError, ValueError):
+        return []
+
+
+def _positional(signature: inspect.Signature) -> list[str]:
+    return [name for name, parameter in signature.parameters.items() if parameter.kind in _POSITIONAL]
 
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...] | None:

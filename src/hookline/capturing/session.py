@@ -14,7 +14,7 @@ from hookline.capturing.feature_map import Features
 from hookline.capturing.options import Keep, Options
 from hookline.capturing.shelf import Shelf
 from hookline.capturing.site_log import SiteLog
-from hookline.core import AFTER, ARGS, BEFORE, KWARGS, Hook
+from hookline.core import AFTER, ARGS, BEFORE, CALL, INPUT_GRADIENT, KWARGS, OUTPUT_GRADIENT, Hook
 from hookline.errors import AddressError, HookRefusedError, NeverFiredError, NeverFiredWarning, StopForward
 from hookline.hooks.never_fired import why_never_fired
 from hookline.intercept.hookable import check_module
@@ -51,8 +51,11 @@ def capture(
 
     Args:
         model: the module whose submodules the addresses name.
-        where: addresses (outputs, inputs, parts, methods), modules, classes, regexes, predicates, or lists of these.
+        where: addresses (outputs, inputs, parts, methods, gradients), modules, classes, regexes, predicates, or lists
+            of these.
             `"fc:input"` is the tuple of positional arguments, or, if any came by name, a dict of all by name.
+            `"fc:output.grad"` and `"fc:input.grad"` are what `backward()` inside the block brings there, in the same
+            structure, with None for what gets no gradient; see `Hooks.gradient` for which gradient that is.
         detach: cut the values off from the autograd graph; False keeps it.
         to: a device to move tensors to at once.
         dtype: a dtype to convert floating point and complex tensors to at once.
@@ -73,7 +76,7 @@ def capture(
     check_module(model)
     selection = select(model, list(where))
     for target in selection:
-        _check_address(target)
+        _check_address(target, stop=stop)
     options = Options.checked(
         detach=detach, to=to, dtype=dtype, reduce=reduce, keep=keep, stop=stop, sites=len(selection)
     )
@@ -147,7 +150,7 @@ class Session:
             return True
         silent = [log for log in self._logs if not log.fired] if error is None else []
         if silent:
-            text = "\n".join(f"{str(log.target)!r} was not captured: {self.why_silent(log)}" for log in silent)
+            text = "\n".join(f"{str(log.target)!r} was not captured: {log.why_silent()}" for log in silent)
             if self._strict or self._options.stop:
                 raise NeverFiredError(text)
             warnings.warn(text, NeverFiredWarning, stacklevel=3)
@@ -156,6 +159,9 @@ class Session:
 
 def _hook(log: SiteLog) -> Hook:
     before = log.target.address.side == "input"
+    if log.gradients is not None:
+        phase = INPUT_GRADIENT if before else OUTPUT_GRADIENT
+        return Hook(phase, log.gradients.receive, CALL, priority=_LAST, about=log.gradients)
     return Hook(
         BEFORE if before else AFTER,
         log.before if before else log.after,
@@ -165,8 +171,11 @@ def _hook(log: SiteLog) -> Hook:
     )
 
 
-def _check_address(target: Target) -> None:
-    if target.address.grad:
-        raise AddressError(f"{target} names a gradient, which this version cannot capture.")
+def _check_address(target: Target, *, stop: bool) -> None:
+    if target.address.grad and stop:
+        raise AddressError(
+            f"{target} names a gradient, which comes after the forward pass; features() and stop=True end that. Use "
+            "hookline.capture(model, ...), and backward() inside its `with` block."
+        )
     if target.address.function is not None:
         raise HookRefusedError(f"{target} names a function called inside a module, which this version cannot hook.")

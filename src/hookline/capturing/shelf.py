@@ -25,15 +25,17 @@ class Kept:
 
     Attributes:
         recomputed: whether the call was activation checkpointing's second run.
+        order: values are kept in ascending order of this; of those that are alike the latest comes last.
     """
 
-    __slots__ = ("_file", "_size", "_value", "recomputed")
+    __slots__ = ("_file", "_size", "_value", "order", "recomputed")
 
-    def __init__(self, value: Any, recomputed: bool) -> None:
+    def __init__(self, value: Any, recomputed: bool, order: tuple[int, int]) -> None:
         self._value = value
         self._file: Path | None = None
         self._size: int | None = None
         self.recomputed = recomputed
+        self.order = order
 
     @property
     def size(self) -> int:
@@ -86,9 +88,9 @@ class Shelf:
         self._folder: Path | None = None
         self._numbers = itertools.count()
 
-    def keep(self, value: Any, *, recomputed: bool = False) -> Kept:
+    def keep(self, value: Any, *, recomputed: bool = False, order: tuple[int, int] = (0, 0)) -> Kept:
         """Return the value as one that this shelf looks after."""
-        kept = Kept(value, recomputed)
+        kept = Kept(value, recomputed, order)
         if self.budget is not None:
             self._in_memory.append(kept)
             self._bytes += kept.size

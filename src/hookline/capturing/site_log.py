@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import inspect
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,16 +13,19 @@ from torch import Tensor, nn
 from hookline.address import Arguments, Target, read
 from hookline.capturing.budget import bytes_in
 from hookline.capturing.compiled import keep, ticket_for
+from hookline.capturing.gradient_log import GradientLog
 from hookline.capturing.options import Options
 from hookline.capturing.reduction import Gathered
 from hookline.capturing.shelf import Kept, Shelf
 from hookline.capturing.skeleton import put_together, taken_apart
 from hookline.capturing.snapshot import snapshot_value
 from hookline.errors import CaptureError
+from hookline.hooks.never_fired import why_no_gradient
 
 if TYPE_CHECKING:
     from hookline.capturing.session import Session
 
+_in_order = attrgetter("order")
 _in_backward = torch._C._current_graph_task_id
 
 
@@ -32,6 +37,7 @@ class SiteLog:
         fired: how many calls were seen, recomputations not counted.
         entries: what is kept of them.
         gathered: what accumulates over them, with a `reduce=` of that kind.
+        gradients: what puts gradients together, if the address names them.
     """
 
     def __init__(self, target: Target, options: Options, shelf: Shelf, session: Session) -> None:
@@ -40,6 +46,7 @@ class SiteLog:
         self.entries: list[Kept] = []
         self._received: list[list[Tensor]] = []
         self.gathered = Gathered(options.accumulator) if options.accumulator else None
+        self.gradients = GradientLog(target, self.take_gradient) if target.address.grad else None
         self.ticket = ticket_for(self)
         self.skeleton: Any = None
         self._options = options
@@ -118,7 +125,15 @@ class SiteLog:
 
     def why_silent(self) -> str:
         """Say why the site was never called."""
+        if self.gradients is not None and self.gradients.unwatched is not None:
+            return why_no_gradient(self.gradients.unwatched)
         return self._session.why_silent(self)
+
+    def take_gradient(self, value: Any, order: tuple[int, int]) -> None:
+        """Take the gradients of one call; they come in the order of the backward pass, and are kept in `order`."""
+        if not self.gathered and not self._options.function:
+            value = snapshot_value(value, detach=self._options.detach)
+        self._add(value, recomputed=False, order=order)
 
     def _take(self, value: Any) -> None:
         options = self._options
@@ -143,7 +158,7 @@ class SiteLog:
         self.skeleton = skeleton
         keep(self.ticket, [tensor.detach() for tensor in tensors])
 
-    def _add(self, value: Any, *, recomputed: bool) -> None:
+    def _add(self, value: Any, *, recomputed: bool, order: tuple[int, int] = (0, 0)) -> None:
         options = self._options
         if not recomputed:
             self.fired += 1
@@ -156,9 +171,11 @@ class SiteLog:
         value = options.converted(value)
         if options.last and self.entries:
             for old in [entry for entry in self.entries if entry.recomputed == recomputed]:
+                if old.order > order:  # of gradients those of the last call come first
+                    return
                 self.entries.remove(old)
                 self._shelf.drop(old)
-        self.entries.append(self._shelf.keep(value, recomputed=recomputed))
+        bisect.insort(self.entries, self._shelf.keep(value, recomputed=recomputed, order=order), key=_in_order)
 
     def _signature(self, module: nn.Module) -> inspect.Signature:
         if self._known_signature is None:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from hookline.core import watching
 from hookline.core.call import Call
 from hookline.core.hook import ARGS, KWARGS, Hook
 from hookline.core.notes import annotate
@@ -94,10 +95,16 @@ def _dispatch_any(
         for hook in site.before:
             args, kwargs = _run_before(hook, module, args, kwargs, number)
         hook = None  # what the function raises, or an around hook, is not for us to annotate
+        leave = None
+        if site.gradient:
+            args, kwargs, leave = watching.watch(site, module, args, kwargs, number)
         output = _run_around(site.around, module, function, args, kwargs, number)
         for hook in site.after:
             ran += 1
             output = _run_after(hook, module, args, kwargs, output, number)
+        hook = None
+        if leave is not None:
+            output = leave(output)
     except BaseException as error:
         if hook is not None:
             annotate(error, hook, module, number)

@@ -13,12 +13,15 @@ _registered = itertools.count(1)
 
 # When a hook runs. Plain ints, not enums: the call loop compares them on every call, and registration is to be cheap.
 BEFORE, AROUND, AFTER = 0, 1, 2
-PHASES = ("before", "around", "after")
+# In the backward pass: when gradients of the output arrive, when those of the inputs are known, when all is done.
+OUTPUT_GRADIENT, INPUT_GRADIENT, AFTER_BACKWARD = 3, 4, 5
+PHASES = ("before", "around", "after", "gradient", "gradient", "after backward")
 
 # How a hook is handed the call:
 ARGS = 0  # hook(module, args) and hook(module, args, output), PyTorch's plain hooks
 KWARGS = 1  # hook(module, args, kwargs) and hook(module, args, kwargs, output)
 CALL = 2  # hook(call); an around hook gets hook(call, proceed)
+# In the backward pass ARGS stands for PyTorch's hook(module, grad_output) and hook(module, grad_input, grad_output).
 
 
 def _nothing(*_: object) -> None:
@@ -34,7 +37,7 @@ class Hook:
     """A function, when it runs, and how it is handed the call.
 
     Args:
-        phase: BEFORE, AROUND or AFTER the call.
+        phase: BEFORE, AROUND or AFTER the call, or one of the phases of the backward pass.
         function: what to run.
         convention: the parameters that `function` takes: ARGS, KWARGS or CALL.
         always: run an after hook also when the call raised (as clean-up).
@@ -69,7 +72,7 @@ class Hook:
         self.convention = convention
         self.always = always
         self.applies = applies
-        self.plain = phase != AROUND and not always and applies is None
+        self.plain = phase in (BEFORE, AFTER) and not always and applies is None
         self.key = (-priority, -next(_registered) if prepend else next(_registered))
         self.about = about
         self.first = 0

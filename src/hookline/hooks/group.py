@@ -10,13 +10,14 @@ from typing import Any, Literal
 from torch import nn
 
 from hookline.address import Target, select
-from hookline.core import AFTER, AROUND, BEFORE
+from hookline.core import AFTER, AFTER_BACKWARD, AROUND, BEFORE, OUTPUT_GRADIENT
 from hookline.core.site import registration
 from hookline.errors import AddressError, HookRefusedError, HookTypeError, NeverFiredError, NeverFiredWarning
-from hookline.hooks.never_fired import why_never_fired
+from hookline.hooks.never_fired import why_never_fired, why_no_gradient
 from hookline.hooks.registration import Registration
 from hookline.hooks.report import HooksReport
 from hookline.hooks.scope import Scope
+from hookline.hooks.unscaled import unscaled
 from hookline.intercept.expected import check_hook
 from hookline.intercept.hookable import check_module
 
@@ -96,6 +97,41 @@ class Hooks:
         """
         return self._register(AROUND, where, function, ("call", "proceed"), priority)
 
+    def gradient(
+        self, where: Any, function: Callable[..., Any], *, priority: float = 0, unscale: Any = None
+    ) -> Registration:
+        """Run `function(call)` on each gradient that arrives at what `where` names, in the backward pass.
+
+        `call.grad` is the gradient of one tensor, `call.leaf` the address of that tensor, `call.number` the number of
+        the forward call (see `GradientCall`). A returned tensor, or one assigned to `call.grad`, goes on in its place;
+        None keeps it. `"layer4"` and `"layer4:output.grad"` mean the tensors of the output: the gradient of
+        the tensor, whoever uses it behind the module. `"layer4:input.grad"` means those of the arguments: the gradient
+        by way of this module alone. A part (`"block:output.1.grad"`, `"attn:input.mask.grad"`) means that one.
+
+        Args:
+            where: as for `before`.
+            function: called as `function(call)` for each tensor, in each backward pass.
+            priority: hooks with a higher one run earlier; equal ones in the order of registration.
+            unscale: a `torch.amp.GradScaler`, or a number: the hook sees the gradient divided by its scale, and what
+                it returns is multiplied by it.
+
+        Raises:
+            NoMatchError, AddressError, HookTypeError, HookRefusedError: as for `before`.
+            HookResultError: in the backward pass, for a gradient of another shape, dtype or device.
+        """
+        if unscale is not None:
+            function = unscaled(function, unscale)
+        return self._register(OUTPUT_GRADIENT, where, function, ("call",), priority)
+
+    def after_backward(self, where: Any, function: Callable[..., Any], *, priority: float = 0) -> Registration:
+        """Run `function(call)` when the backward pass through a module is done, its parameters' gradients included.
+
+        `call.parameter_grads` has by name what this pass gave each parameter (see `BackwardCall`). It comes once for
+        each forward call of the module in each backward pass. Arguments and errors are those of `before`; an
+        address that names a side or a part is an `AddressError`.
+        """
+        return self._register(AFTER_BACKWARD, where, function, ("call",), priority)
+
     def _register(
         self, phase: int, where: Any, function: Callable[..., Any], parameters: tuple[str, ...], priority: float
     ) -> Registration:
@@ -159,7 +195,11 @@ class Hooks:
         ran = any(record.fired or record.compiled for made in self._registrations for record in made)
         return [
             f"the hook {made.kind} {str(record.address)!r} never ran: "
-            + why_never_fired(self.model, record.target, others_ran=ran)
+            + (
+                why_no_gradient(record.unwatched)
+                if record.unwatched is not None
+                else why_never_fired(self.model, record.target, others_ran=ran)
+            )
             for made in self._registrations
             for record in made
             if not (record.fired or record.compiled)
@@ -182,12 +222,18 @@ class Hooks:
 def _check_address(target: Target, phase: int) -> None:
     """Raise when the address names something that a hook of this phase cannot have."""
     address = target.address
-    if address.grad:
-        raise AddressError(f"{address} names a gradient, which is not known when the module runs.")
+    if address.grad and phase < OUTPUT_GRADIENT:
+        raise AddressError(
+            f"{address} names a gradient, which is not known when the module runs: use hooks.gradient(...)."
+        )
     if address.function is not None:
         raise HookRefusedError(f"{address} names a function called inside a module; hook the module itself.")
     if phase == BEFORE and address.side == "output":
         raise AddressError(f"{address} names an output, which is not there before the call: use hooks.after(...).")
+    if phase == AFTER_BACKWARD and (address.side or address.part):
+        raise AddressError(
+            f"{address} names a side of the call; this hook is told of the module as a whole: use the path."
+        )
     if phase == AROUND and (address.side or address.part):
         raise AddressError(
             f"{address} names a side of the call, and an around hook has both: use the path alone, "

@@ -33,8 +33,8 @@ class HookInfo:
     Attributes:
         path: the module's path in the model; "." is the model itself.
         owner: "torch", "hookline" (a drop-in function) or "hookline.Hooks".
-        kind: "forward pre hook", "forward hook", ...; for hookline's "before", "around" or "after", with the method
-            when it is not forward.
+        kind: "forward pre hook", "forward hook", ...; for hookline's "before", "around", "after", "gradient" or
+            "after backward", with the method when it is not forward.
         order: 0 for the first hook of its owner and kind on that module to run, then 1, 2, ...
         function: the function's qualified name.
         source: its file and line, or "" where Python does not know them.
@@ -87,10 +87,10 @@ def _native(path: str, module: nn.Module) -> Iterator[HookInfo]:
 def _ours(path: str, module: nn.Module) -> Iterator[HookInfo]:
     for method, site in sites(module).items():
         of_method = "" if method == "forward" else f" {method}()"
-        for phase, hooks in zip(PHASES, (site.before, site.around, site.after), strict=True):
+        for hooks in (site.before, site.around, site.after, site.gradient):
             for order, hook in enumerate(hooks):
                 owner = "hookline.Hooks" if isinstance(hook.about, Record) else "hookline"
-                yield _info(path, owner, phase + of_method, order, hook.function)
+                yield _info(path, owner, PHASES[hook.phase] + of_method, order, hook.function)
 
 
 def _info(path: str, owner: str, kind: str, order: int, function: Any) -> HookInfo:

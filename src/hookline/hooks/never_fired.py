@@ -42,6 +42,20 @@ def why_never_fired(model: nn.Module, target: Target, *, others_ran: bool) -> st
     return f"the run ended before it, or {within} does not call it for this input{reads}."
 
 
+def why_no_gradient(unwatched: str) -> str:
+    """Return why a hook on gradients did not run, although the module was called.
+
+    Args:
+        unwatched: why there was nothing to see in the call; "" if there was.
+    """
+    if unwatched:
+        return f"{unwatched}."
+    return (
+        "the module was called, and no gradient arrived: backward() has to run inside the `with` block, on something "
+        "that was computed from it."
+    )
+
+
 def _gone(model: nn.Module, path: str) -> str:
     """Say what has become of a module that is no longer part of the model."""
     now = model

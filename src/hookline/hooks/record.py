@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from hookline.address import Address, Arguments, Target, read, write
-from hookline.core import AROUND, BEFORE, Call
+from hookline.core import AFTER, AROUND, BEFORE, Call
 from hookline.errors import HookResultError
 
 Function = Callable[..., Any]
@@ -24,9 +24,11 @@ class Record:
         fired: how often the hook has run outside compiled code.
         compiled: whether it has run in compiled code, where runs cannot be counted.
         nanoseconds: the time spent in the hook itself, outside compiled code.
+        unwatched: of a hook on gradients, why there was nothing to see in the latest call: "" if there was, None if
+            there was no call.
     """
 
-    __slots__ = ("_signature", "compiled", "fired", "function", "nanoseconds", "target")
+    __slots__ = ("_signature", "compiled", "fired", "function", "nanoseconds", "target", "unwatched")
 
     def __init__(self, target: Target, function: Function) -> None:
         self.target = target
@@ -34,6 +36,7 @@ class Record:
         self.fired = 0
         self.compiled = False
         self.nanoseconds = 0
+        self.unwatched: str | None = None
         self._signature: inspect.Signature | None = None
 
     @property
@@ -135,7 +138,7 @@ class CallArguments:
 def recorded(record: Record, phase: int) -> Function:
     """Return the function that runs a group's hook: it counts, and puts back what the address names."""
     function = record.function
-    if record.address.part:
+    if record.address.part and phase <= AFTER:
         function = _on_part(function)
     if phase == AROUND:
         return _recorded_around(record, function)

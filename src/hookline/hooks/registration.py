@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from hookline.address import Selection
-from hookline.core import CALL, Handle, Hook
+from hookline.core import CALL, INPUT_GRADIENT, OUTPUT_GRADIENT, Handle, Hook
 from hookline.core.hook import PHASES, describe_function
 from hookline.hooks.record import Record, recorded
 from hookline.intercept.module_site import attach_all
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Registration:
-    """What `Hooks.before`, `after` and `around` return: the hook on every module that it matched.
+    """What the methods of `Hooks` return: the hook on every module that it matched.
 
     It is a sequence of `Record`s, one for each module, and a context manager that removes the hook.
     """
@@ -36,7 +36,7 @@ class Registration:
 
     @property
     def kind(self) -> str:
-        """When the hook runs: "before", "around" or "after" the call."""
+        """When the hook runs: "before", "around" or "after" the call, at a "gradient", or "after backward"."""
         return PHASES[self._phase]
 
     @property
@@ -68,9 +68,12 @@ class Registration:
         self.group._forget(self)
 
     def _hook(self, record: Record) -> Hook:
+        phase = self._phase
+        if phase == OUTPUT_GRADIENT and record.address.side == "input":
+            phase = INPUT_GRADIENT
         hook = Hook(
-            self._phase,
-            recorded(record, self._phase),
+            phase,
+            recorded(record, phase),
             CALL,
             priority=self._priority,
             applies=self.group._scope.applies if self.group._scope else None,

@@ -1,0 +1,177 @@
+"""The forward side of hooks on gradients: what is done to the arguments and the output of a call."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._C import _functorch
+
+from hookline.core import INPUT_GRADIENT, OUTPUT_GRADIENT, Site, watching
+from hookline.core.numbering import Calls, Repeated
+from hookline.errors import HookRefusedError
+from hookline.intercept.checkpointing import is_thrown_away, note_call, repeated_call
+from hookline.intercept.gradient.awaited import nodes_of
+from hookline.intercept.gradient.exchange import Exchange, exchanged
+from hookline.intercept.gradient.isolation import isolate, rebase
+from hookline.intercept.gradient.places import ONE_ARGUMENT, found_in_arguments, found_in_output
+from hookline.intercept.gradient.plan import Plan
+from hookline.intercept.gradient.wanted import wanted_of_arguments, wanted_of_output
+from hookline.intercept.gradient.watched import Watched
+
+_Args = tuple[Any, ...]
+_Kwargs = dict[str, Any]
+_tracing = torch._C._get_tracing_state
+
+
+def watch(
+    site: Site, module: nn.Module, args: _Args, kwargs: _Kwargs, number: int
+) -> tuple[_Args, _Kwargs, Crossing | None]:
+    """Return the arguments for the module, and what its output has to go through."""
+    plan = site.plan
+    if plan is None:
+        plan = site.plan = Plan(site.gradient)
+    if site.calls is not None:
+        number = _numbered(site.calls, number)
+    if not torch.is_grad_enabled():
+        plan.leave_word("the module ran without autograd (torch.no_grad or torch.inference_mode)")
+        return args, kwargs, None
+    if isinstance(number, Repeated) and is_thrown_away():
+        return args, kwargs, None
+    _refuse(module)
+    crossing = Crossing(Watched(plan, module, number))
+    args, kwargs = crossing.enter(args, kwargs)
+    return args, kwargs, crossing
+
+
+# Compilers are not to look inside: the code before and behind it is compiled apart, and the tensors that come here
+# are true ones. (What torch.compiler.disable does, without the second that importing torch._dynamo takes.)
+watch._torchdynamo_disable = True  # type: ignore[attr-defined]
+watch._torchdynamo_disable_msg = "hookline: a hook on gradients"  # type: ignore[attr-defined]
+watching.watch = watch
+
+
+class Crossing:
+    """One call's way into the module and out again."""
+
+    __slots__ = ("_exchange", "_isolated", "_tensors", "_versions", "_watched")
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+        self._isolated: list[Tensor] = []
+        self._exchange: Exchange | None = None
+
+    def enter(self, args: _Args, kwargs: _Kwargs) -> tuple[_Args, _Kwargs]:
+        """Return the arguments, with each tensor set apart whose gradient a hook wants."""
+        watched = self._watched
+        if len(args) == 1 and not kwargs and isinstance(args[0], Tensor) and args[0].requires_grad:  # the usual case
+            watched.inputs, self._tensors = ONE_ARGUMENT, [args[0]]
+        else:
+            watched.inputs, self._tensors = found_in_arguments(args, kwargs)
+        self._versions = [tensor._version for tensor in self._tensors]
+        if not watched.plan.isolates:
+            return args, kwargs
+        for hook in watched.plan.parts:
+            if hook.phase == INPUT_GRADIENT:
+                watched.wanted[hook] = wanted_of_arguments(
+                    watched.module, hook.about.address, args, kwargs, self._tensors
+                )
+        if not self._tensors:
+            return args, kwargs
+        self._isolated = isolate(watched.inputs_received, self._tensors)
+        if watched.inputs is ONE_ARGUMENT:
+            return (self._isolated[0],), kwargs
+        self._exchange = exchange = Exchange(self._tensors, self._isolated)
+        return tuple(map(exchange, args)), {name: exchange(value) for name, value in kwargs.items()}
+
+    def __call__(self, output: Any) -> Any:
+        """Return the output for the caller, with the hooks put on the gradients of its tensors."""
+        if self._isolated:
+            output = self._with_changes(output)
+        watched = self._watched
+        plan = watched.plan
+        watched.outputs, tensors = found_in_output(output)
+        for hook in plan.parts:
+            if hook.phase == OUTPUT_GRADIENT:
+                watched.wanted[hook] = wanted_of_output(hook.about.address, output, tensors)
+        plan.leave_word("" if tensors else "no tensor in its output requires a gradient")
+        return exchanged(output, tensors, self._hooked(tensors)) if tensors and plan.looks else output
+
+    # A compiler is to leave this to Python, as it does `watch`.
+    __call__._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+    def _hooked(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Return the tensors of the output with our hooks on them, or others in their places."""
+        watched = self._watched
+        plan = watched.plan
+        if plan.at_end or (plan.waits and not self._isolated):
+            watched.parameters = nodes_of(watched.module)
+            watched.node = self._isolated[0].grad_fn if self._isolated else None
+        if plan.together and len(tensors) > 1:
+            return isolate(watched.outputs_received, tensors)
+        own = [self._own(tensor) for tensor in tensors]
+        for number, tensor in enumerate(own):
+            _register_first(tensor, partial(watched.output_received, number))
+        return own
+
+    def _with_changes(self, output: Any) -> Any:
+        """Let the caller's tensors and containers that the module changed in place have the changes.
+
+        Such tensors come back as themselves if the module returns them.
+        """
+        back: list[tuple[Tensor, Tensor]] = []
+        for tensor, isolated, version in zip(self._tensors, self._isolated, self._versions, strict=True):
+            if tensor._version != version:
+                rebase(tensor, isolated)
+                back.append((isolated, tensor))
+        if self._exchange is not None:
+            self._exchange.undo()
+        return exchanged(output, [old for old, _ in back], [new for _, new in back]) if back else output
+
+    def _own(self, tensor: Tensor) -> Tensor:
+        """Return an output as a tensor whose gradient comes from the caller's use of it alone.
+
+        One that the module made is such. A parameter, or an input that it returns as it came, has users elsewhere.
+        """
+        if tensor.is_leaf:
+            return tensor.view_as(tensor)
+        for passed, version in zip(self._isolated or self._tensors, self._versions, strict=True):
+            if passed is tensor and passed._version == version:
+                return tensor.view_as(tensor)
+        return tensor
+
+
+def _numbered(calls: Calls, number: int) -> int:
+    """Return the number of the call; for one that activation checkpointing repeats, that of the call it repeats."""
+    if number < 0:  # compiled code was left to come here
+        number = calls.take()
+    if isinstance(number, Repeated):
+        return repeated_call(calls, number)
+    note_call(calls, number)
+    return number
+
+
+def _register_first(tensor: Tensor, function: Any) -> None:
+    """Put a hook on a tensor before those that are there: the outer module's backward hooks come first."""
+    tensor.register_hook(function)  # type: ignore[no-untyped-call]
+    hooks = tensor._backward_hooks
+    if hooks is not None and len(hooks) > 1:
+        items = list(hooks.items())  # the engine goes by the order in which the keys were put in
+        hooks.clear()
+        hooks.update([items[-1], *items[:-1]])
+
+
+def _refuse(module: nn.Module) -> None:
+    """Raise where gradients would silently pass by the hooks."""
+    name = type(module).__name__
+    if _tracing() or torch.compiler.is_exporting():
+        raise HookRefusedError(
+            f"{name} has hooks on gradients, which an exported or traced program cannot have: remove them first."
+        )
+    if _functorch.maybe_current_level() is not None:
+        raise HookRefusedError(
+            f"{name} has hooks on gradients, and runs inside a transform of torch.func (grad, vmap, jvp ...), which "
+            "does not call them. Use torch.autograd.grad, or remove the hooks."
+        )

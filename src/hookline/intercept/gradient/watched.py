@@ -1,0 +1,152 @@
+"""One call whose gradients are looked at, as the backward pass meets it."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.autograd.graph import Node
+
+from hookline.core import ARGS, Hook
+from hookline.core.hook import describe_function
+from hookline.core.notes import annotate
+from hookline.intercept.gradient.awaited import Awaited
+from hookline.intercept.gradient.backward_pass import at_end, current_pass
+from hookline.intercept.gradient.gradient_call import BackwardCall, GradientCall
+from hookline.intercept.gradient.places import NOWHERE, Gradients, Places, fitting
+from hookline.intercept.gradient.plan import Plan
+
+
+class Watched:
+    """Runs the hooks of one call when gradients arrive.
+
+    The graph holds it, and it holds no tensor for longer than a backward pass.
+
+    Attributes:
+        plan: the hooks that the call began with; one that was removed since does nothing.
+        inputs, outputs: where the tensors lie.
+        wanted: for a hook whose address names a part, the numbers of the tensors in it.
+        parameters: the module's trainable parameters by name, as nodes of the graph, if a hook waits for them.
+        node: the node at which the inputs' gradients arrive, likewise.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_pass",
+        "_passes",
+        "_under_way",
+        "inputs",
+        "module",
+        "node",
+        "number",
+        "outputs",
+        "parameters",
+        "plan",
+        "wanted",
+    )
+
+    def __init__(self, plan: Plan, module: nn.Module, number: int) -> None:
+        self.plan = plan
+        self.module = module
+        self.number = number
+        self.inputs = self.outputs = NOWHERE
+        self.wanted: dict[Hook, frozenset[int]] = {}
+        self.parameters: list[tuple[str, Node]] | None = None
+        self.node: Node | None = None
+        self._pass = self._passes = -1
+        self._under_way: dict[int, Awaited] | None = None
+
+    def output_received(self, number: int, gradient: Tensor | None) -> Tensor | None:
+        """Run the hooks on the gradient of one output; return what goes on."""
+        if gradient is None:  # an output beside it was used, this one was not
+            return None
+        gradients: Gradients = [None] * len(self.outputs.parts)
+        gradients[number] = gradient
+        return self.outputs_received(gradients)[number]
+
+    def outputs_received(self, gradients: Gradients) -> Gradients:
+        """Run the hooks on gradients of the output that arrive together."""
+        awaited = self._awaited()
+        if self.plan.at_outputs:
+            gradients = self._run(self.plan.at_outputs, self.outputs, gradients, None)
+        if awaited is not None:
+            awaited.add_outputs(gradients)
+        return gradients
+
+    def inputs_received(self, gradients: Gradients) -> Gradients:
+        """Run the hooks on the gradients of the inputs."""
+        awaited = self._awaited()
+        gradients = self._run(self.plan.at_inputs, self.inputs, gradients, awaited)
+        if awaited is not None:
+            awaited.inputs_received()
+        return gradients
+
+    def all_received(self, awaited: Awaited) -> None:
+        """Run the hooks that wait for the end of the module's backward pass."""
+        for hook in self.plan.at_end:
+            call = BackwardCall(hook, self.module, self.number, self._passes, dict(awaited.parameter_grads))
+            try:
+                hook.function(call)
+            except BaseException as error:
+                annotate(error, hook, self.module, self.number)
+                raise
+        if not awaited.inputs_done:  # no input gets a gradient in this pass
+            self._run(self.plan.at_inputs, self.inputs, [None] * len(self.inputs.parts), awaited)
+
+    def end(self, task: int) -> None:
+        """Deal with what the pass did not reach."""
+        awaited = self._under_way.pop(task, None) if self._under_way else None
+        if awaited is not None:
+            awaited.end()
+
+    def _awaited(self) -> Awaited | None:
+        """Take note of the pass that is under way; return what it still has to bring, if a hook waits for that."""
+        task = current_pass()
+        if task != self._pass:
+            self._pass = task
+            self._passes += 1
+        if not self.plan.waits:
+            return None
+        if self._under_way is None:
+            self._under_way = {}
+        awaited = self._under_way.get(task)
+        if awaited is None:
+            at_end(task, self)
+            awaited = self._under_way[task] = Awaited(self, task)
+        return awaited
+
+    def _run(self, hooks: tuple[Hook, ...], places: Places, gradients: Gradients, awaited: Awaited | None) -> Gradients:
+        hook: Hook | None = None
+        try:
+            for hook in hooks:
+                if hook.convention == ARGS:
+                    gradients = self._with_tuples(hook, places, gradients, awaited)
+                else:
+                    gradients = self._one_by_one(hook, places, gradients)
+        except BaseException as error:
+            annotate(error, hook, self.module, self.number)
+            raise
+        return gradients
+
+    def _with_tuples(self, hook: Hook, places: Places, gradients: Gradients, awaited: Awaited | None) -> Gradients:
+        if awaited is None:
+            returned = hook.function(self.module, places.filled(gradients))
+        else:
+            returned = hook.function(self.module, places.filled(gradients), self.outputs.filled(awaited.outputs))
+        if returned is None:
+            return gradients
+        return places.taken(returned, gradients, f"{self._named(hook)}: the hook {describe_function(hook.function)}")
+
+    def _one_by_one(self, hook: Hook, places: Places, gradients: Gradients) -> Gradients:
+        wanted = self.wanted.get(hook)
+        for number, gradient in enumerate(gradients):
+            if gradient is None or (wanted is not None and number not in wanted):
+                continue
+            call = GradientCall(hook, self.module, self.number, self._passes, gradient, places, number)
+            returned = hook.function(call)
+            new = call.grad if returned is None else returned
+            if new is not gradient:
+                gradients = list(gradients)
+                gradients[number] = fitting(new, gradient, call.leaf)
+        return gradients
+
+    def _named(self, hook: Hook) -> str:
+        return str(getattr(hook.about, "path", type(self.module).__name__))
