@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.autograd import Variable
 from torch.autograd.graph import Node
 
+from hookline.intercept.gradient.undisturbed import undisturbed
+
 current_pass = torch._C._current_graph_task_id
 """Return the number of the backward pass that is under way in this thread; -1 for none."""
 
@@ -96,10 +98,12 @@ def _pass(task: int) -> _Pass:
     return this
 
 
+@undisturbed
 def _node_ran(waiting: list[tuple[str, weakref.ref[Waiting]]], _: Any, gradients: tuple[Tensor | None, ...]) -> None:
     _arrived(waiting, gradients[0])
 
 
+@undisturbed
 def _arrived(waiting: list[tuple[str, weakref.ref[Waiting]]], gradient: Tensor | None) -> None:
     while waiting:
         name, ref = waiting.pop()
@@ -108,6 +112,7 @@ def _arrived(waiting: list[tuple[str, weakref.ref[Waiting]]], gradient: Tensor |
             what.received(name, gradient)
 
 
+@undisturbed
 def _end(task: int) -> None:
     this = _under_way.pop(task, None)
     if this is None:

@@ -18,14 +18,17 @@ from hookline.intercept.gradient.exchange import Exchange, exchanged
 from hookline.intercept.gradient.isolation import isolate, rebase
 from hookline.intercept.gradient.places import ONE_ARGUMENT, found_in_arguments, found_in_output
 from hookline.intercept.gradient.plan import Plan
+from hookline.intercept.gradient.undisturbed import undisturbed
 from hookline.intercept.gradient.wanted import wanted_of_arguments, wanted_of_output
 from hookline.intercept.gradient.watched import Watched
 
 _Args = tuple[Any, ...]
 _Kwargs = dict[str, Any]
+_NO_AUTOGRAD = "the module ran without autograd (torch.no_grad or torch.inference_mode)"
 _tracing = torch._C._get_tracing_state
 
 
+@undisturbed
 def watch(
     site: Site, module: nn.Module, args: _Args, kwargs: _Kwargs, number: int
 ) -> tuple[_Args, _Kwargs, Crossing | None]:
@@ -36,7 +39,7 @@ def watch(
     if site.calls is not None:
         number = _numbered(site.calls, number)
     if not torch.is_grad_enabled():
-        plan.leave_word("the module ran without autograd (torch.no_grad or torch.inference_mode)")
+        plan.leave_word(_NO_AUTOGRAD, _NO_AUTOGRAD)
         return args, kwargs, None
     if isinstance(number, Repeated) and is_thrown_away():
         return args, kwargs, None
@@ -46,10 +49,6 @@ def watch(
     return args, kwargs, crossing
 
 
-# Compilers are not to look inside: the code before and behind it is compiled apart, and the tensors that come here
-# are true ones. (What torch.compiler.disable does, without the second that importing torch._dynamo takes.)
-watch._torchdynamo_disable = True  # type: ignore[attr-defined]
-watch._torchdynamo_disable_msg = "hookline: a hook on gradients"  # type: ignore[attr-defined]
 watching.watch = watch
 
 
@@ -86,6 +85,7 @@ class Crossing:
         self._exchange = exchange = Exchange(self._tensors, self._isolated)
         return tuple(map(exchange, args)), {name: exchange(value) for name, value in kwargs.items()}
 
+    @undisturbed
     def __call__(self, output: Any) -> Any:
         """Return the output for the caller, with the hooks put on the gradients of its tensors."""
         if self._isolated:
@@ -96,11 +96,11 @@ class Crossing:
         for hook in plan.parts:
             if hook.phase == OUTPUT_GRADIENT:
                 watched.wanted[hook] = wanted_of_output(hook.about.address, output, tensors)
-        plan.leave_word("" if tensors else "no tensor in its output requires a gradient")
+        plan.leave_word(
+            "" if tensors else "no tensor in its output requires a gradient",
+            "" if tensors and self._tensors else "no tensor in its arguments requires a gradient",
+        )
         return exchanged(output, tensors, self._hooked(tensors)) if tensors and plan.looks else output
-
-    # A compiler is to leave this to Python, as it does `watch`.
-    __call__._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     def _hooked(self, tensors: list[Tensor]) -> list[Tensor]:
         """Return the tensors of the output with our hooks on them, or others in their places."""

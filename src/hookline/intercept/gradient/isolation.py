@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hookline.intercept.gradient.undisturbed import undisturbed
+
 Received = Callable[[list["Tensor | None"]], "list[Tensor | None]"]
 
 
@@ -19,6 +21,7 @@ class Isolate(torch.autograd.Function):
     """
 
     @staticmethod
+    @undisturbed
     def forward(ctx: Any, received: Received, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the same values for others to be computed from."""
         ctx.received = received
@@ -26,6 +29,7 @@ class Isolate(torch.autograd.Function):
         return tuple(tensor.detach() for tensor in tensors)
 
     @staticmethod
+    @undisturbed
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
         """Return what the function makes of the gradients; None where there was none."""
         return (None, *ctx.received(list(gradients)))
@@ -35,11 +39,13 @@ class _Rebase(torch.autograd.Function):
     """Give a tensor, which holds its new value already, the history of that value."""
 
     @staticmethod
+    @undisturbed
     def forward(ctx: Any, tensor: Tensor, changed: Tensor) -> Tensor:  # noqa: ARG004 - for the graph
         ctx.mark_dirty(tensor)
         return tensor
 
     @staticmethod
+    @undisturbed
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:  # noqa: ARG004
         return None, gradients[0]
 

@@ -38,9 +38,14 @@ class Plan:
         self.waits = bool(self.at_end) or any(hook.convention == ARGS for hook in self.at_inputs)
         self.looks = bool(self.at_outputs) or self.waits
         self.parts = tuple(hook for hook in hooks if getattr(getattr(hook.about, "address", None), "part", ()))
-        self._tell = tuple(hook.about for hook in hooks if hasattr(hook.about, "unwatched"))
+        self._tell = tuple(hook for hook in hooks if hasattr(hook.about, "unwatched"))
 
-    def leave_word(self, reason: str) -> None:
-        """Leave word for the never-fired report of why there is nothing to see in this call; "" if there is."""
-        for about in self._tell:
-            about.unwatched = reason
+    def leave_word(self, of_output: str, of_inputs: str) -> None:
+        """Leave word for the never-fired report of why there is nothing to see in this call; "" if there is.
+
+        Args:
+            of_output: for the hooks that wait for gradients of the output.
+            of_inputs: for those that wait for gradients of the inputs.
+        """
+        for hook in self._tell:
+            hook.about.unwatched = of_inputs if hook.phase == INPUT_GRADIENT else of_output

@@ -13,6 +13,7 @@ from hookline.intercept.gradient.backward_pass import at_end, current_pass
 from hookline.intercept.gradient.gradient_call import BackwardCall, GradientCall
 from hookline.intercept.gradient.places import NOWHERE, Gradients, Places, fitting
 from hookline.intercept.gradient.plan import Plan
+from hookline.intercept.gradient.undisturbed import undisturbed
 
 
 class Watched:
@@ -54,6 +55,7 @@ class Watched:
         self._pass = self._passes = -1
         self._under_way: dict[int, Awaited] | None = None
 
+    @undisturbed
     def output_received(self, number: int, gradient: Tensor | None) -> Tensor | None:
         """Run the hooks on the gradient of one output; return what goes on."""
         if gradient is None:  # an output beside it was used, this one was not
@@ -62,6 +64,7 @@ class Watched:
         gradients[number] = gradient
         return self.outputs_received(gradients)[number]
 
+    @undisturbed
     def outputs_received(self, gradients: Gradients) -> Gradients:
         """Run the hooks on gradients of the output that arrive together."""
         awaited = self._awaited()
@@ -71,6 +74,7 @@ class Watched:
             awaited.add_outputs(gradients)
         return gradients
 
+    @undisturbed
     def inputs_received(self, gradients: Gradients) -> Gradients:
         """Run the hooks on the gradients of the inputs."""
         awaited = self._awaited()
