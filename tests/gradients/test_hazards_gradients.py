@@ -390,7 +390,7 @@ def test_on_the_real_efficientnet_every_gradient_equals_that_of_autograd() -> No
         if tensor._version == 0 and len(outputs[path]) == 1 and path not in changed:
             assert torch.allclose(features[f"{path}:output.grad"], gradient, rtol=1e-4, atol=1e-6), path
             compared += 1
-    assert compared > 100
+    assert compared > 60
 
 
 @pytest.fixture(scope="module")

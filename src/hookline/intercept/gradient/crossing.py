@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from hookline.intercept.checkpointing import is_thrown_away, note_call, repeated
 from hookline.intercept.gradient.awaited import nodes_of
 from hookline.intercept.gradient.exchange import Exchange, exchanged
 from hookline.intercept.gradient.isolation import isolate, rebase
+from hookline.intercept.gradient.outputs import Origin, hooked_output, hooked_outputs
 from hookline.intercept.gradient.places import ONE_ARGUMENT, found_in_arguments, found_in_output
 from hookline.intercept.gradient.plan import Plan
 from hookline.intercept.gradient.undisturbed import undisturbed
@@ -109,12 +109,26 @@ class Crossing:
         if plan.at_end or (plan.waits and not self._isolated):
             watched.parameters = nodes_of(watched.module)
             watched.node = self._isolated[0].grad_fn if self._isolated else None
-        if plan.together and len(tensors) > 1:
-            return isolate(watched.outputs_received, tensors)
-        own = [self._own(tensor) for tensor in tensors]
-        for number, tensor in enumerate(own):
-            _register_first(tensor, partial(watched.output_received, number))
-        return own
+        if len(tensors) == 1:  # the usual case: the module made the tensor itself
+            root = tensors[0]._base if tensors[0]._is_view() else tensors[0]
+            if not any(root is given or root is given._base for given in self._isolated or self._tensors):
+                return [hooked_output(watched, 0, tensors[0])]
+        return hooked_outputs(watched, tensors, self._origins())
+
+    def _origins(self) -> dict[int, Origin]:
+        """Return the arguments whose memory the output may share, by the id of the root of what the module got."""
+        origins: dict[int, Origin] = {}
+        for place, (tensor, version) in enumerate(zip(self._tensors, self._versions, strict=True)):
+            changed = tensor._version != version
+            if not self._isolated:
+                root = tensor._base if tensor._is_view() and tensor._base is not None else tensor
+                origins[id(root)] = Origin(root, None, None, None if changed else tensor)
+            elif changed:  # its past is that of the change
+                origins[id(self._isolated[place])] = Origin(tensor, None, None, None)
+            else:
+                isolated = self._isolated[place]
+                origins[id(isolated)] = Origin(tensor, isolated, place, isolated)
+        return origins
 
     def _with_changes(self, output: Any) -> Any:
         """Let the caller's tensors and containers that the module changed in place have the changes.
@@ -130,18 +144,6 @@ class Crossing:
             self._exchange.undo()
         return exchanged(output, [old for old, _ in back], [new for _, new in back]) if back else output
 
-    def _own(self, tensor: Tensor) -> Tensor:
-        """Return an output as a tensor whose gradient comes from the caller's use of it alone.
-
-        One that the module made is such. A parameter, or an input that it returns as it came, has users elsewhere.
-        """
-        if tensor.is_leaf:
-            return tensor.view_as(tensor)
-        for passed, version in zip(self._isolated or self._tensors, self._versions, strict=True):
-            if passed is tensor and passed._version == version:
-                return tensor.view_as(tensor)
-        return tensor
-
 
 def _numbered(calls: Calls, number: int) -> int:
     """Return the number of the call; for one that activation checkpointing repeats, that of the call it repeats."""
@@ -153,24 +155,15 @@ def _numbered(calls: Calls, number: int) -> int:
     return number
 
 
-def _register_first(tensor: Tensor, function: Any) -> None:
-    """Put a hook on a tensor before those that are there: the outer module's backward hooks come first."""
-    tensor.register_hook(function)  # type: ignore[no-untyped-call]
-    hooks = tensor._backward_hooks
-    if hooks is not None and len(hooks) > 1:
-        items = list(hooks.items())  # the engine goes by the order in which the keys were put in
-        hooks.clear()
-        hooks.update([items[-1], *items[:-1]])
-
-
 def _refuse(module: nn.Module) -> None:
     """Raise where gradients would silently pass by the hooks."""
-    name = type(module).__name__
     if _tracing() or torch.compiler.is_exporting():
+        name = type(module).__name__
         raise HookRefusedError(
             f"{name} has hooks on gradients, which an exported or traced program cannot have: remove them first."
         )
     if _functorch.maybe_current_level() is not None:
+        name = type(module).__name__
         raise HookRefusedError(
             f"{name} has hooks on gradients, and runs inside a transform of torch.func (grad, vmap, jvp ...), which "
             "does not call them. Use torch.autograd.grad, or remove the hooks."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -11,6 +11,9 @@ from torch import Tensor
 from hookline.intercept.gradient.undisturbed import undisturbed
 
 Received = Callable[[list["Tensor | None"]], "list[Tensor | None]"]
+
+
+Split = Callable[["Tensor | None"], "tuple[Tensor | None, Tensor | None]"]
 
 
 class Isolate(torch.autograd.Function):
@@ -54,9 +57,58 @@ class _Rebase(torch.autograd.Function):
 _apply = super(torch.autograd.Function, Isolate).apply
 
 
+class _Insert(torch.autograd.Function):
+    """Put a node between the past of a tensor and what is done with it from now on."""
+
+    @staticmethod
+    @undisturbed
+    def forward(ctx: Any, received: Split, tensor: Tensor, isolated: Tensor | None) -> Tensor:
+        ctx.received, ctx.isolates = received, isolated is not None
+        ctx.set_materialize_grads(False)
+        ctx.mark_dirty(tensor)
+        return tensor
+
+    @staticmethod
+    @undisturbed
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        past, isolated = ctx.received(gradients[0])
+        return None, past, isolated if ctx.isolates else None
+
+
+class _Fix(torch.autograd.Function):
+    """Return a view that autograd lets nobody change in place."""
+
+    @staticmethod
+    @undisturbed
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:  # noqa: ARG004
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    @undisturbed
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:  # noqa: ARG004
+        return gradients[0]
+
+
 def isolate(received: Received, tensors: list[Tensor]) -> list[Tensor]:
     """Return tensors of the same values and memory, whose gradients go through `received` before they go on."""
     return list(_apply(received, *tensors))  # type: ignore[no-untyped-call]
+
+
+def insert(received: Split, tensor: Tensor, isolated: Tensor | None) -> None:
+    """Let the gradient of all that is done with `tensor` from now on go through `received`, and from there to its past.
+
+    Args:
+        received: returns what goes on to the past of `tensor`, and what to that of `isolated`.
+        tensor: no view and no leaf; it stays the same object.
+        isolated: another tensor that is to get gradients, too; or None.
+    """
+    with torch.autograd._unsafe_preserve_version_counter(tensor):  # type: ignore[attr-defined]
+        _Insert.apply(received, tensor, isolated)  # type: ignore[no-untyped-call]
+
+
+def fixed(tensor: Tensor) -> Tensor:
+    """Return a view of the tensor that cannot be changed in place: autograd raises, and says why."""
+    return cast("Tensor", _Fix.apply(tensor))  # type: ignore[no-untyped-call]
 
 
 def rebase(tensor: Tensor, isolated: Tensor) -> None:

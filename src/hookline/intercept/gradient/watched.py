@@ -25,6 +25,8 @@ class Watched:
         plan: the hooks that the call began with; one that was removed since does nothing.
         inputs, outputs: where the tensors lie.
         wanted: for a hook whose address names a part, the numbers of the tensors in it.
+        elsewhere: in the pass under way, for inputs whose memory an output shares, what of the gradient came from other
+            uses of them.
         parameters: the module's trainable parameters by name, as nodes of the graph, if a hook waits for them.
         node: the node at which the inputs' gradients arrive, likewise.
     """
@@ -34,6 +36,7 @@ class Watched:
         "_pass",
         "_passes",
         "_under_way",
+        "elsewhere",
         "inputs",
         "module",
         "node",
@@ -50,6 +53,7 @@ class Watched:
         self.number = number
         self.inputs = self.outputs = NOWHERE
         self.wanted: dict[Hook, frozenset[int]] = {}
+        self.elsewhere: dict[int, Tensor] = {}
         self.parameters: list[tuple[str, Node]] | None = None
         self.node: Node | None = None
         self._pass = self._passes = -1
@@ -60,7 +64,10 @@ class Watched:
         """Run the hooks on the gradient of one output; return what goes on."""
         if gradient is None:  # an output beside it was used, this one was not
             return None
-        gradients: Gradients = [None] * len(self.outputs.parts)
+        count = len(self.outputs.parts)
+        if count == 1:
+            return self.outputs_received([gradient])[0]
+        gradients: Gradients = [None] * count
         gradients[number] = gradient
         return self.outputs_received(gradients)[number]
 
@@ -78,10 +85,27 @@ class Watched:
     def inputs_received(self, gradients: Gradients) -> Gradients:
         """Run the hooks on the gradients of the inputs."""
         awaited = self._awaited()
-        gradients = self._run(self.plan.at_inputs, self.inputs, gradients, awaited)
+        if self.elsewhere:
+            gradients = self._without_others(gradients, awaited)
+        else:
+            gradients = self._run(self.plan.at_inputs, self.inputs, gradients, awaited)
         if awaited is not None:
             awaited.inputs_received()
         return gradients
+
+    def _without_others(self, gradients: Gradients, awaited: Awaited | None) -> Gradients:
+        """Run the hooks on what came by way of the module; return that with what came by other ways."""
+        others, self.elsewhere = self.elsewhere, {}
+        own: Gradients = [
+            gradient - others[number] if gradient is not None and number in others else gradient
+            for number, gradient in enumerate(gradients)
+        ]
+        new = self._run(self.plan.at_inputs, self.inputs, own, awaited)
+        return [
+            # What no hook changed goes on bit for bit.
+            gradient if after is before else after + others[number] if number in others and after is not None else after
+            for number, (gradient, before, after) in enumerate(zip(gradients, own, new, strict=True))
+        ]
 
     def all_received(self, awaited: Awaited) -> None:
         """Run the hooks that wait for the end of the module's backward pass."""
