@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         NeverFiredWarning,
         NoMatchError,
         PartError,
+        RecomputeError,
         StopForward,
     )
     from hookline.hooks import Hooks, HooksReport, hooks_on
@@ -64,6 +65,7 @@ _HOME = {
     "NeverFiredWarning": "hookline.errors",
     "NoMatchError": "hookline.errors",
     "PartError": "hookline.errors",
+    "RecomputeError": "hookline.errors",
     "Selection": "hookline.address",
     "Target": "hookline.address",
     "hooks_on": "hookline.hooks",
@@ -99,6 +101,7 @@ __all__ = [
     "NeverFiredWarning",
     "NoMatchError",
     "PartError",
+    "RecomputeError",
     "Selection",
     "Stats",
     "StopForward",

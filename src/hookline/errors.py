@@ -8,6 +8,7 @@ HooklineError
 │   ├── NoMatchError   (LookupError)   an address that fits nothing in the model
 │   └── PartError      (LookupError)   a part that the value at hand does not have
 ├── CaptureError       (RuntimeError)  a value that cannot be captured, kept or saved
+├── RecomputeError (RuntimeError)  activation checkpointing repeats a call with other hooks than it had
 ├── CallsError         (LookupError)   one value was asked for where there are none or several
 ├── NeverFiredError    (RuntimeError)  a hook that was asked for did not run, under strict=True
 └── MissingExtraError  (ImportError)   an optional dependency is not installed
@@ -51,6 +52,13 @@ class PartError(AddressError, LookupError):
 
 class CaptureError(HooklineError, RuntimeError):
     """A value cannot be captured, kept or saved; the message says which and why."""
+
+
+class RecomputeError(HooklineError, RuntimeError):
+    """Activation checkpointing repeats a call, and a hook that changes values was there only once.
+
+    The gradients would be those of another function than the one that was run.
+    """
 
 
 class CallsError(HooklineError, LookupError):

@@ -10,6 +10,7 @@ from hookline.core import watching
 from hookline.core.call import Call
 from hookline.core.hook import ARGS, KWARGS, Hook
 from hookline.core.notes import annotate
+from hookline.core.numbering import IN_TRACE
 from hookline.core.site import Site
 from hookline.errors import HooklineWarning, HookResultError
 
@@ -49,13 +50,18 @@ def dispatch(  # noqa: C901, PLR0912 - in line, since each call of a helper cost
                 changed = hook.function(module, args, kwargs)
                 if changed is not None:
                     args, kwargs = _pair(changed)
+                    watching.changed(hook, module)
                 continue
             else:
                 call = Call(hook, module, args, kwargs, number)
                 changed = hook.function(call)
+                # (Dynamo cannot compare all these by identity; in compiled code nobody asks for it either.)
+                if number != IN_TRACE and (call.args is not args or call.kwargs is not kwargs):
+                    watching.changed(hook, module)
                 args, kwargs = call.args, call.kwargs
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
+                watching.changed(hook, module)
     except BaseException as error:
         annotate(error, hook, module, number)
         raise
@@ -70,9 +76,12 @@ def dispatch(  # noqa: C901, PLR0912 - in line, since each call of a helper cost
                 call = Call(hook, module, args, kwargs, number)
                 call.output = output
                 changed = hook.function(call)
+                if number != IN_TRACE and call.output is not output:
+                    watching.changed(hook, module)
                 output = call.output
             if changed is not None:
                 output = changed
+                watching.changed(hook, module)
     except BaseException as error:
         annotate(error, hook, module, number)
         raise
@@ -117,15 +126,21 @@ def _dispatch_any(
 def _run_before(hook: Hook, module: Any, args: _Args, kwargs: _Kwargs, number: int) -> tuple[_Args, _Kwargs]:
     if hook.convention == KWARGS:
         changed = hook.function(module, args, kwargs)
-        return (args, kwargs) if changed is None else _pair(changed)
-    if hook.convention == ARGS:
-        changed = hook.function(module, args)
+        if changed is not None:
+            args, kwargs = _pair(changed)
     else:
-        call = Call(hook, module, args, kwargs, number)
-        changed = hook.function(call)
-        args, kwargs = call.args, call.kwargs
+        if hook.convention == ARGS:
+            changed = hook.function(module, args)
+        else:
+            call = Call(hook, module, args, kwargs, number)
+            changed = hook.function(call)
+            if number != IN_TRACE and (call.args is not args or call.kwargs is not kwargs):
+                watching.changed(hook, module)
+            args, kwargs = call.args, call.kwargs
+        if changed is not None:
+            args = changed if isinstance(changed, tuple) else (changed,)
     if changed is not None:
-        args = changed if isinstance(changed, tuple) else (changed,)
+        watching.changed(hook, module)
     return args, kwargs
 
 
@@ -138,8 +153,13 @@ def _run_after(hook: Hook, module: Any, args: _Args, kwargs: _Kwargs, output: An
         call = Call(hook, module, args, kwargs, number)
         call.output = output
         changed = hook.function(call)
+        if number != IN_TRACE and call.output is not output:
+            watching.changed(hook, module)
         output = call.output
-    return output if changed is None else changed
+    if changed is None:
+        return output
+    watching.changed(hook, module)
+    return changed
 
 
 def _run_around(
@@ -169,6 +189,7 @@ def _run_around(
 
     try:
         changed = hook.function(call, proceed)
+        watching.changed(hook, module)  # it may have done anything
         if changed is not None:
             return changed
         if not call.has_output:

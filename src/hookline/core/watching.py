@@ -1,4 +1,4 @@
-"""Where the hooks on a call's gradients come in: plain Python has no gradients, torch fills this in."""
+"""What the engine leaves to torch: gradients, and the repetition of calls for them. Plain Python has neither."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hookline.core.hook import Hook
     from hookline.core.site import Site
 
 Leave = Callable[[Any], Any]
@@ -20,3 +21,7 @@ def watch(
     the function gets and of what its caller gets.
     """
     raise NotImplementedError("hooks on gradients need torch")
+
+
+def changed(hook: Hook, module: Any) -> None:
+    """Take note that a hook has changed what a call gets or gives; torch fills this in, too."""
