@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import torch
 from torch import nn
@@ -97,12 +99,39 @@ def layer_getter(model: nn.Module, paths: Sequence[str]) -> Run:
     return lambda x: wrapped(x)[0]
 
 
+def torchlens(model: nn.Module, paths: Sequence[str]) -> Run:
+    from torchlens import extract
+
+    return lambda x: extract(model, x, list(paths))
+
+
+def tdhook(model: nn.Module, paths: Sequence[str]) -> Run:
+    from tdhook.latent.activation_caching import ActivationCaching
+    from tensordict import TensorDict
+
+    pattern = "^(" + "|".join(map(re.escape, paths)) + ")$"
+    wrapped = ActivationCaching(pattern).prepare(model).__enter__()
+    return lambda x: wrapped(TensorDict({"input": x}, batch_size=[]))["cache"]
+
+
+def pyvene(model: nn.Module, paths: Sequence[str]) -> Run:
+    from pyvene import CollectIntervention, IntervenableModel
+
+    model.config = SimpleNamespace(to_dict=dict)  # it reads the config that a transformers model has
+    sites = [{"component": f"{path}.output", "intervention": CollectIntervention()} for path in paths]
+    wrapped = IntervenableModel(sites, model=model)
+    return lambda x: dict(zip(paths, wrapped(base={"x": x})[0][1], strict=True))
+
+
 ADAPTERS = (
     Adapter("hookline", "hookline", hookline),
     Adapter("PyTorch hooks, reference", "torch", by_hand(lambda value: value)),
     Adapter("PyTorch hooks, clone", "torch", by_hand(torch.clone)),
     Adapter("nnsight", "nnsight", nnsight),
+    Adapter("torchlens", "torchlens", torchlens),
     Adapter("captum", "captum", captum),
+    Adapter("pyvene", "pyvene", pyvene),
+    Adapter("tdhook", "tdhook", tdhook),
     Adapter("surgeon-pytorch", "surgeon-pytorch", surgeon),
     Adapter("torchextractor", "torchextractor", torchextractor),
     Adapter("torch-intermediate-layer-getter", "torch-intermediate-layer-getter", layer_getter),
