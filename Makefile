@@ -3,8 +3,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+PEERS := .venv-peers
 
-.PHONY: help demo test lint types bench docs lock clean
+.PHONY: help demo test lint types bench bench-peers docs lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -25,6 +26,18 @@ types: $(STAMP)  ## mypy, strict
 
 bench: $(STAMP)  ## measure against PyTorch's own hooks, as ratios in one run
 	@$(RUN) -m benchmarks
+
+# Each package is installed by itself, so that one that cannot be does not stop the others; none may replace torch.
+bench-peers:  ## measure the same capture with other packages, in an environment of its own
+	@$(PEERS)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(PEERS)
+	@grep '^torch==' requirements-dev.lock > $(PEERS)/constraints.txt
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check $$(cat $(PEERS)/constraints.txt) numpy rich
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@grep -v '^#' benchmarks/peers/requirements.txt | while read -r package; do \
+	  $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	    --constraint $(PEERS)/constraints.txt "$$package" 2> $(PEERS)/error.txt \
+	  || echo "$$package does not install: $$(grep -m1 '^ERROR' $(PEERS)/error.txt)"; done
+	@$(PEERS)/bin/python -m benchmarks.peers
 
 docs: $(STAMP)  ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
@@ -50,4 +63,4 @@ lock: ## pin anew what requirements-dev.in asks for
 	@rm -rf $(VENV)-lock
 
 clean:  ## remove what the other targets made
-	@rm -rf $(VENV) $(VENV)-lock site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(VENV)-lock $(PEERS) site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -5,6 +5,8 @@ import pytest
 
 from benchmarks.__main__ import NAMES, parse
 from benchmarks.measure import added, ratio, timed
+from benchmarks.peers.adapters import ADAPTERS, Adapter
+from benchmarks.peers.compare import compare
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 SUPPORT = {"__init__", "__main__", "measure", "models"}
@@ -38,3 +40,25 @@ def test_alternatives_are_timed_in_turn() -> None:
     assert {name: len(each) for name, each in times.items()} == {"a": 3, "b": 3}
     turns = [name for name, before in zip(order, [None, *order], strict=False) if name != before]
     assert turns[-6:] == ["a", "b"] * 3
+
+
+def test_of_the_captures_compared_those_without_a_copy_by_hand_are_overwritten_and_ours_is_true() -> None:
+    ours, reference, clone = compare(ADAPTERS[:3], rounds=1, seconds=0.001)
+    assert [each.name for each in (ours, reference, clone)] == [
+        "hookline", "PyTorch hooks, reference", "PyTorch hooks, clone"
+    ]  # fmt: skip
+    assert ours.true == clone.true == (25, 25)
+    assert reference.true == (0, 25)  # each is overwritten: by the ReLU after it, or by the sum
+    assert all(each.unchanged and each.of_bare and not each.error for each in (ours, reference, clone))
+    assert ours.of_ours == 1.0
+
+
+def test_a_capture_that_raises_is_shown_with_its_error_and_the_others_go_on() -> None:
+    def broken(model, paths):
+        raise ValueError("first\nno such layer")
+
+    raising, missing = Adapter("raising", "torch", broken), Adapter("missing", "no-such-distribution", broken)
+    first, second, last = compare([raising, missing, ADAPTERS[2]], rounds=1, seconds=0.001)
+    assert (first.error, first.of_bare, first.true) == ("ValueError: no such layer", None, None)
+    assert (second.error, second.version) == ("not installed", "")
+    assert last.true == (25, 25)
