@@ -131,8 +131,8 @@ def _repeat(notes: _Notes, function: Callable[..., Any], *args: Any, **kwargs: A
         if hook.removed:
             raise RecomputeError(
                 "activation checkpointing repeats the forward pass in backward(), and a hook that changed, or ran "
-                f"around, a call of {where} has been taken off since: the gradients would be those of another function. Call "
-                "backward() before the hook is removed, inside its `with` block."
+                f"around, a call of {where} has been taken off since: the gradients would be those of another "
+                "function. Call backward() before the hook is removed, inside its `with` block."
             )
     return function(*args, **kwargs)
 
