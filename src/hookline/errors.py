@@ -8,6 +8,8 @@ HooklineError
 │   ├── NoMatchError   (LookupError)   an address that fits nothing in the model
 │   └── PartError      (LookupError)   a part that the value at hand does not have
 ├── CaptureError       (RuntimeError)  a value that cannot be captured, kept or saved
+├── EditError      (ValueError)     an edit does not fit the value, or another edit
+│   └── PlanError                      a plan of edits that cannot be read, saved, or is for another model
 ├── RecomputeError (RuntimeError)  activation checkpointing repeats a call with other hooks than it had
 ├── CallsError         (LookupError)   one value was asked for where there are none or several
 ├── NeverFiredError    (RuntimeError)  a hook that was asked for did not run, under strict=True
@@ -52,6 +54,14 @@ class PartError(AddressError, LookupError):
 
 class CaptureError(HooklineError, RuntimeError):
     """A value cannot be captured, kept or saved; the message says which and why."""
+
+
+class EditError(HooklineError, ValueError):
+    """An edit does not fit the value that it meets, or another edit of the same place."""
+
+
+class PlanError(EditError):
+    """A plan of edits cannot be read or saved, or was made for another model."""
 
 
 class RecomputeError(HooklineError, RuntimeError):

@@ -89,7 +89,7 @@ class Record:
         side, part = self.side_of(call), self.address.part
         if side == "output":
             call.output = write(call.output, part, value, address=str(self.address))
-        elif call.has_output:
+        elif call.hook.phase != BEFORE:
             raise HookResultError(f"{self.address}: the call is over, its arguments cannot be replaced any more.")
         elif not part:
             call.args = value if isinstance(value, tuple) else (value,)

@@ -19,7 +19,7 @@ from torch import nn
 from torch.utils.checkpoint import CheckpointFunction
 
 from hookline.core import Hook, watching
-from hookline.core.numbering import Calls, Repeated
+from hookline.core.numbering import Repeated
 from hookline.errors import RecomputeError
 
 _top_hooks = torch._C._autograd._top_saved_tensors_default_hooks
@@ -37,11 +37,11 @@ class _Notes:
 
     def __init__(self) -> None:
         self.changers: dict[Hook, str] = {}
-        self.numbers: dict[Calls, list[int]] = {}
+        self.numbers: dict[object, list[int]] = {}
         self.run: object = None
-        self.come_to: dict[Calls, int] = {}
+        self.come_to: dict[object, int] = {}
 
-    def next(self, calls: Calls, run: object) -> int | None:
+    def next(self, calls: object, run: object) -> int | None:
         """Return the number of the call that is repeated now, the next of that site in this repetition."""
         if run != self.run:
             self.run, self.come_to = run, {}
@@ -51,18 +51,18 @@ class _Notes:
         return numbers[position] if position < len(numbers) else None
 
 
-def note_call(calls: Calls, number: int) -> None:
+def note_call(calls: object, number: int) -> None:
     """Remember that a call of that number was made, if this is a region that will be repeated."""
     notes = _notes_of_region()
     if notes is not None:
         notes.numbers.setdefault(calls, []).append(number)
 
 
-def repeated_call(calls: Calls, number: int) -> int:
+def repeated_call(calls: object, number: int) -> int:
     """Return the number of the forward call that this one, in the backward pass, repeats.
 
     Args:
-        calls: the site's.
+        calls: what the calls were noted for: a site, or a hook that counts them.
         number: what to return when there is no note of the call.
     """
     notes = _notes_of_repetition()
