@@ -20,7 +20,7 @@ def test_without_names_all_benchmarks_are_run() -> None:
 def test_a_benchmark_that_there_is_not_is_refused(capsys) -> None:
     with pytest.raises(SystemExit):
         parse(["hoks"])
-    assert "there is no benchmark hoks; there are engine, hooks, gradient" in capsys.readouterr().err
+    assert "there is no benchmark hoks; there are engine, hooks, gradient, functions" in capsys.readouterr().err
 
 
 def test_every_file_of_measurements_is_among_the_names_and_gives_rows() -> None:

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         register_full_backward_hook,
         register_full_backward_pre_hook,
     )
+    from hookline.intercept.functional import FunctionInfo, FunctionList, functions
     from hookline.intercept.gradient import BackwardCall, GradientCall
 
 # Loaded on first use, so that the command line can answer --help without loading torch.
@@ -112,7 +113,10 @@ _HOME = {
     "Target": "hookline.address",
     "hooks_on": "hookline.hooks",
     "BackwardCall": "hookline.intercept.gradient",
+    "FunctionInfo": "hookline.intercept.functional",
+    "FunctionList": "hookline.intercept.functional",
     "GradientCall": "hookline.intercept.gradient",
+    "functions": "hookline.intercept.functional",
     "register_backward_hook": "hookline.intercept.drop_in",
     "register_forward_hook": "hookline.intercept.drop_in",
     "register_full_backward_hook": "hookline.intercept.drop_in",
@@ -132,6 +136,8 @@ __all__ = [
     "EditPlan",
     "Edits",
     "Features",
+    "FunctionInfo",
+    "FunctionList",
     "GradientCall",
     "Handle",
     "HookRefusedError",
@@ -161,6 +167,7 @@ __all__ = [
     "clamp",
     "edit",
     "features",
+    "functions",
     "hooks_on",
     "load_features",
     "mean",

@@ -300,7 +300,7 @@ def test_in_fullgraph_mode_a_hook_on_gradients_is_an_error_and_not_ignored() -> 
     torch._dynamo.reset()
     model = nn.Tanh()
     hookline.register_full_backward_hook(model, lambda *_: None)
-    with pytest.raises(torch._dynamo.exc.Unsupported, match="hooks on gradients run in Python"):
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="run in Python"):
         torch.compile(model, backend="eager", fullgraph=True)(torch.ones(1, requires_grad=True))
 
 
@@ -448,5 +448,5 @@ def test_a_traced_or_exported_program_cannot_have_them_and_says_so() -> None:
     hookline.register_full_backward_hook(model, lambda *_: None)
     with pytest.raises(HookRefusedError, match="exported or traced"):
         torch.jit.trace(model, (x,), check_trace=False)
-    with pytest.raises(Exception, match=r"exported or traced|hooks on gradients run in Python"):
+    with pytest.raises(Exception, match=r"exported or traced|run in Python"):
         torch.export.export(model, (x,))

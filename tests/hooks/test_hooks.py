@@ -502,7 +502,6 @@ REFUSED = {
     "an output before": (lambda hooks: hooks.before("0:output", print), AddressError, r"use hooks.after"),
     "a side around": (lambda hooks: hooks.around("0:input", lambda call, proceed: None), AddressError, "has both"),
     "a gradient": (lambda hooks: hooks.after("0:output.grad", print), AddressError, "names a gradient"),
-    "a function": (lambda hooks: hooks.after("0/relu", print), HookRefusedError, "called inside a module"),
     "a typo": (lambda hooks: hooks.after("0:ouput", print), AddressError, "column 3"),
     "an argument": (lambda hooks: hooks.before("0:input.y", print), NoMatchError, "it has: input"),
 }

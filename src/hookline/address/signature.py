@@ -81,7 +81,7 @@ class Arguments:
         return values
 
     def _positional(self) -> list[str]:
-        return _positional(self.signature)
+        return positional_names(self.signature)
 
     def _name_at(self, position: int) -> str:
         """Return the name of the parameter at a position that was not passed by position."""
@@ -91,15 +91,8 @@ class Arguments:
         return positional[position]
 
 
-def positional_names(function: Callable[..., Any]) -> list[str]:
+def positional_names(signature: inspect.Signature) -> list[str]:
     """Return the names of the arguments that can come by position, in their order, without those under `*args`."""
-    try:
-        return _positional(inspect.signature(function))
-    except (TypeError, ValueError):
-        return []
-
-
-def _positional(signature: inspect.Signature) -> list[str]:
     return [name for name, parameter in signature.parameters.items() if parameter.kind in _POSITIONAL]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from hookline.address.signature import positional_names
 from hookline.core import OUTPUT_GRADIENT
 from hookline.intercept.gradient import GradientCall, Places
 from hookline.intercept.gradient.backward_pass import at_end, current_pass
+from hookline.intercept.gradient.wanted import signature_at
 
 Take = Callable[[Any, tuple[int, int]], None]
 
@@ -21,14 +23,16 @@ class GradientLog:
 
     Attributes:
         target: the site.
+        signature: of the function that the address names, once it was called.
         unwatched: why there was nothing to see in the latest call: "" if there was, None if there was no call.
     """
 
-    __slots__ = ("__weakref__", "_open", "_take", "target", "unwatched")
+    __slots__ = ("__weakref__", "_open", "_take", "signature", "target", "unwatched")
 
     def __init__(self, target: Target, take: Take) -> None:
         self.target = target
         self.unwatched: str | None = None
+        self.signature: inspect.Signature | None = None
         self._take = take
         # By backward pass, there by call. A pass that ends by an error hands nothing on.
         self._open: dict[int, dict[tuple[int, int], tuple[GradientCall, list[Tensor | None]]]] = {}
@@ -47,6 +51,10 @@ class GradientLog:
     def paths(self) -> tuple[str, ...]:
         """All paths of the module."""
         return self.target.paths
+
+    def learn_signature(self, signature: inspect.Signature) -> None:
+        """Take note of the signature of the function that is called, if the address names one."""
+        self.signature = signature
 
     def receive(self, call: GradientCall) -> None:
         """Be the hook on the gradient of one tensor."""
@@ -76,7 +84,7 @@ class GradientLog:
         filled = places.filled(gradients)
         if all(isinstance(key, int) for key in places.keys) and not part:
             return filled
-        names = positional_names(getattr(call.module, self.address.method or "forward"))
+        names = positional_names(signature_at(self, call.module))
         by_name = {
             names[key] if isinstance(key, int) and key < len(names) else key: value
             for key, value in zip(places.keys, filled, strict=True)

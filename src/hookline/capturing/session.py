@@ -15,10 +15,10 @@ from hookline.capturing.options import Keep, Options
 from hookline.capturing.shelf import Shelf
 from hookline.capturing.site_log import SiteLog
 from hookline.core import AFTER, ARGS, BEFORE, CALL, INPUT_GRADIENT, KWARGS, OUTPUT_GRADIENT, Hook
-from hookline.errors import AddressError, HookRefusedError, NeverFiredError, NeverFiredWarning, StopForward
+from hookline.errors import AddressError, NeverFiredError, NeverFiredWarning, StopForward
 from hookline.hooks.never_fired import why_never_fired
 from hookline.intercept.hookable import check_module
-from hookline.intercept.module_site import attach_all
+from hookline.intercept.placing import place_all
 from hookline.structure import structure_hash
 
 # Last among the hooks of a site: what is captured is what flows on, all edits done.
@@ -116,9 +116,7 @@ class Session:
         shelf = Shelf(budget)
         self._logs = [SiteLog(target, options, shelf, self) for target in selection]
         self._waiting = len(self._logs)
-        self._handles = attach_all(
-            (log.target.module, _hook(log), log.target.address.method or "forward") for log in self._logs
-        )
+        self._handles = place_all((log.target, _hook(log)) for log in self._logs)
         self.features = Features({str(log.target).removesuffix(":output"): log for log in self._logs}, self)
 
     @property
@@ -167,7 +165,7 @@ def _hook(log: SiteLog) -> Hook:
         log.before if before else log.after,
         KWARGS if before else ARGS,
         priority=_LAST,
-        about=log.target,
+        about=log,
     )
 
 
@@ -177,5 +175,3 @@ def _check_address(target: Target, *, stop: bool) -> None:
             f"{target} names a gradient, which comes after the forward pass; features() and stop=True end that. Use "
             "hookline.capture(model, ...), and backward() inside its `with` block."
         )
-    if target.address.function is not None:
-        raise HookRefusedError(f"{target} names a function called inside a module, which this version cannot hook.")

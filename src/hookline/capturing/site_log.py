@@ -177,6 +177,15 @@ class SiteLog:
                 self._shelf.drop(old)
         bisect.insort(self.entries, self._shelf.keep(value, recomputed=recomputed, order=order), key=_in_order)
 
+    @property
+    def path(self) -> str:
+        """The first path of the module."""
+        return self.target.path
+
+    def learn_signature(self, signature: inspect.Signature) -> None:
+        """Take note of the signature of the function that is called, if the address names one."""
+        self._known_signature = signature
+
     def _signature(self, module: nn.Module) -> inspect.Signature:
         if self._known_signature is None:
             self._known_signature = inspect.signature(getattr(module, self.target.address.method or "forward"))

@@ -18,7 +18,7 @@ class Handle:
 
     __slots__ = ("__weakref__", "_owner", "_release", "_where", "hook")
 
-    def __init__(self, hook: Hook, owner: Any, release: Callable[[Any, Hook, str], None], where: str) -> None:
+    def __init__(self, hook: Hook, owner: Any, release: Callable[[Any, Hook, Any], None], where: Any) -> None:
         self.hook = hook
         self._owner = weakref.ref(owner)
         self._release = release

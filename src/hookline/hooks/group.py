@@ -12,7 +12,7 @@ from torch import nn
 from hookline.address import Target, select
 from hookline.core import AFTER, AFTER_BACKWARD, AROUND, BEFORE, OUTPUT_GRADIENT
 from hookline.core.site import registration
-from hookline.errors import AddressError, HookRefusedError, HookTypeError, NeverFiredError, NeverFiredWarning
+from hookline.errors import AddressError, HookTypeError, NeverFiredError, NeverFiredWarning
 from hookline.hooks.never_fired import why_never_fired, why_no_gradient
 from hookline.hooks.registration import Registration
 from hookline.hooks.report import HooksReport
@@ -226,8 +226,8 @@ def _check_address(target: Target, phase: int) -> None:
         raise AddressError(
             f"{address} names a gradient, which is not known when the module runs: use hooks.gradient(...)."
         )
-    if address.function is not None:
-        raise HookRefusedError(f"{address} names a function called inside a module; hook the module itself.")
+    if address.function is not None and phase == AFTER_BACKWARD:
+        raise AddressError(f"{address} names a function, which has no parameters: use the path of the module.")
     if phase == BEFORE and address.side == "output":
         raise AddressError(f"{address} names an output, which is not there before the call: use hooks.after(...).")
     if phase == AFTER_BACKWARD and (address.side or address.part):

@@ -11,6 +11,7 @@ from torch import nn
 
 from hookline.core.hook import PHASES, origin
 from hookline.hooks.record import Record
+from hookline.intercept.functional.sites import FunctionSites, function_hooks
 from hookline.intercept.state import FAST_PATH, sites
 from hookline.table import aligned
 
@@ -89,8 +90,13 @@ def _ours(path: str, module: nn.Module) -> Iterator[HookInfo]:
         of_method = "" if method == "forward" else f" {method}()"
         for hooks in (site.before, site.around, site.after, site.gradient):
             for order, hook in enumerate(hooks):
-                owner = "hookline.Hooks" if isinstance(hook.about, Record) else "hookline"
-                yield _info(path, owner, PHASES[hook.phase] + of_method, order, hook.function)
+                if not isinstance(hook.about, FunctionSites):
+                    owner = "hookline.Hooks" if isinstance(hook.about, Record) else "hookline"
+                    yield _info(path, owner, PHASES[hook.phase] + of_method, order, hook.function)
+    for order, (method, function, hook) in enumerate(function_hooks(module)):
+        owner = "hookline.Hooks" if isinstance(hook.about, Record) else "hookline"
+        of_method = "" if method == "forward" else f"{method}()"
+        yield _info(path, owner, f"{PHASES[hook.phase]} {of_method}/{function}", order, hook.function)
 
 
 def _info(path: str, owner: str, kind: str, order: int, function: Any) -> HookInfo:

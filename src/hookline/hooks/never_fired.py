@@ -7,6 +7,7 @@ import inspect
 from torch import nn
 
 from hookline.address import Target
+from hookline.intercept.functional import seen_functions
 
 _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 
@@ -24,6 +25,8 @@ def why_never_fired(model: nn.Module, target: Target, *, others_ran: bool) -> st
         return _gone(model, path)
     if isinstance(module, _CONTAINERS):
         return f"a {type(module).__name__} is a container that nobody calls; hook its items, {_join(path, '*')!r}."
+    if target.address.function is not None and (ran := seen_functions(module, target.address.method or "forward")):
+        return _not_among(target, ran)
     if target.address.method is not None:
         return f"the method {target.address.method}() was not called on it."
     if inspect.unwrap(type(module).forward) is nn.Module.forward:
@@ -40,6 +43,18 @@ def why_never_fired(model: nn.Module, target: Target, *, others_ran: bool) -> st
     reads = ", or reads its weights without calling it" if any(True for _ in module.parameters(recurse=False)) else ""
     within = type(parent).__name__ if parent is not None else "its parent"
     return f"the run ended before it, or {within} does not call it for this input{reads}."
+
+
+def _not_among(target: Target, ran: dict[str, int]) -> str:
+    """Say which functions the module did call."""
+    name, occurrence = target.address.function, target.address.occurrence
+    if name in ran and occurrence is not None:
+        return f"{target.path} called {name} {ran[name]} times, counted from 0."
+    called = ", ".join(f"{each} x {count}" if count > 1 else each for each, count in ran.items())
+    return (
+        f"{target.path} called no {name} in its own forward; it called: {called}. What modules inside it call is "
+        "theirs, and what a function calls is not seen; hookline.functions(model, ...) lists what can be hooked."
+    )
 
 
 def why_no_gradient(unwatched: str) -> str:

@@ -70,10 +70,14 @@ class Record:
 
     @property
     def signature(self) -> inspect.Signature:
-        """The signature of the method, without self."""
+        """The signature of the method, without self, or of the function."""
         if self._signature is None:
             self._signature = inspect.signature(getattr(self.module, self.method))
         return self._signature
+
+    def learn_signature(self, signature: inspect.Signature) -> None:
+        """Take note of the signature of the function that is called, if the address names one."""
+        self._signature = signature
 
     def read(self, call: Call) -> Any:
         """Return what the address names in `call`: all of the output or arguments, or one part."""

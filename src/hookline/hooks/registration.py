@@ -10,7 +10,7 @@ from hookline.address import Selection
 from hookline.core import CALL, INPUT_GRADIENT, OUTPUT_GRADIENT, Handle, Hook
 from hookline.core.hook import PHASES, describe_function
 from hookline.hooks.record import Record, recorded
-from hookline.intercept.module_site import attach_all
+from hookline.intercept.placing import place_all
 
 if TYPE_CHECKING:
     from hookline.hooks.group import Hooks
@@ -54,7 +54,7 @@ class Registration:
         if self.removed:
             raise RuntimeError(f"{self!r} has been removed from its group and cannot be enabled again.")
         if not self._handles:
-            self._handles = attach_all((record.module, self._hook(record), record.method) for record in self.records)
+            self._handles = place_all((record.target, self._hook(record)) for record in self.records)
 
     def disable(self) -> None:
         """Take the hook off for now: the modules are as if it had never been there."""

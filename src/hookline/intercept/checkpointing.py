@@ -83,6 +83,8 @@ def changed(hook: Hook, module: nn.Module) -> None:
     """
     if torch.compiler.is_dynamo_compiling() or torch.is_inference_mode_enabled():
         return
+    if getattr(hook.about, "only_looks", False):
+        return
     if torch._C._current_graph_task_id() == -1:
         notes = _notes_of_region()
         if notes is not None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import Variable
 from torch.autograd.graph import Node
 
-from hookline.intercept.gradient.undisturbed import undisturbed
+from hookline.intercept.undisturbed import undisturbed
 
 current_pass = torch._C._current_graph_task_id
 """Return the number of the backward pass that is under way in this thread; -1 for none."""

@@ -18,9 +18,9 @@ from hookline.intercept.gradient.isolation import isolate, rebase
 from hookline.intercept.gradient.outputs import Origin, hooked_output, hooked_outputs
 from hookline.intercept.gradient.places import ONE_ARGUMENT, found_in_arguments, found_in_output
 from hookline.intercept.gradient.plan import Plan
-from hookline.intercept.gradient.undisturbed import undisturbed
-from hookline.intercept.gradient.wanted import wanted_of_arguments, wanted_of_output
+from hookline.intercept.gradient.wanted import signature_at, wanted_of_arguments, wanted_of_output
 from hookline.intercept.gradient.watched import Watched
+from hookline.intercept.undisturbed import undisturbed
 
 _Args = tuple[Any, ...]
 _Kwargs = dict[str, Any]
@@ -74,9 +74,8 @@ class Crossing:
             return args, kwargs
         for hook in watched.plan.parts:
             if hook.phase == INPUT_GRADIENT:
-                watched.wanted[hook] = wanted_of_arguments(
-                    watched.module, hook.about.address, args, kwargs, self._tensors
-                )
+                signature = signature_at(hook.about, watched.module)
+                watched.wanted[hook] = wanted_of_arguments(signature, hook.about.address, args, kwargs, self._tensors)
         if not self._tensors:
             return args, kwargs
         self._isolated = isolate(watched.inputs_received, self._tensors)

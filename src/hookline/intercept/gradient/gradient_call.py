@@ -11,6 +11,7 @@ from hookline.address.signature import positional_names
 from hookline.address.spelling import Part
 from hookline.core import OUTPUT_GRADIENT, Hook
 from hookline.intercept.gradient.places import Places
+from hookline.intercept.gradient.wanted import signature_at
 
 
 class _OfCall:
@@ -78,7 +79,7 @@ class GradientCall(_OfCall):
         part = self.places.parts[self.place]
         if self.hook.phase == OUTPUT_GRADIENT:
             return str(replace(address, side="output", part=part, grad=False))
-        names = positional_names(getattr(self.module, address.method or "forward"))
+        names = positional_names(signature_at(self.hook.about, self.module))
         return str(replace(address, side="input", part=_named(part, names), grad=False))
 
     def __repr__(self) -> str:

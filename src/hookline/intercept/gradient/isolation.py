@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from hookline.intercept.gradient.undisturbed import undisturbed
+from hookline.intercept.undisturbed import undisturbed
 
 Received = Callable[[list["Tensor | None"]], "list[Tensor | None]"]
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from hookline.intercept.gradient.backward_pass import current_pass
 from hookline.intercept.gradient.isolation import insert
-from hookline.intercept.gradient.undisturbed import undisturbed
+from hookline.intercept.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from hookline.intercept.gradient.watched import Watched

@@ -10,8 +10,8 @@ from torch import Tensor
 from hookline.intercept.gradient.isolation import fixed, isolate
 from hookline.intercept.gradient.lent import Lent
 from hookline.intercept.gradient.places import Gradients
-from hookline.intercept.gradient.undisturbed import undisturbed
 from hookline.intercept.gradient.watched import Watched
+from hookline.intercept.undisturbed import undisturbed
 
 
 class Origin(NamedTuple):

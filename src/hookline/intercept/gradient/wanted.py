@@ -12,15 +12,20 @@ from hookline.address import Address, Arguments, leaves, read
 Numbers = frozenset[int]
 
 
+def signature_at(about: Any, module: nn.Module) -> inspect.Signature:
+    """Return the signature of what is called: of the module's method, or of the function that the address names."""
+    known: inspect.Signature | None = getattr(about, "signature", None)
+    return known if known is not None else inspect.signature(getattr(module, about.address.method or "forward"))
+
+
 def wanted_of_arguments(
-    module: nn.Module, address: Address, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]
+    signature: inspect.Signature, address: Address, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]
 ) -> Numbers:
     """Return the numbers, among `tensors`, of those in the part of the arguments that the address names.
 
     Raises:
         PartError: there is no such part.
     """
-    signature = inspect.signature(getattr(module, address.method or "forward"))
     argument = Arguments(signature, args, kwargs)[address.part[0]]
     return _numbers(read(argument, address.part[1:], address=str(address)), tensors)
 

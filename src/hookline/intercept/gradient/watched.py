@@ -13,7 +13,7 @@ from hookline.intercept.gradient.backward_pass import at_end, current_pass
 from hookline.intercept.gradient.gradient_call import BackwardCall, GradientCall
 from hookline.intercept.gradient.places import NOWHERE, Gradients, Places, fitting
 from hookline.intercept.gradient.plan import Plan
-from hookline.intercept.gradient.undisturbed import undisturbed
+from hookline.intercept.undisturbed import undisturbed
 
 
 class Watched:

@@ -24,7 +24,7 @@ def undisturbed(function: _Function) -> _Function:
     else:  # before torch 2.7
         run = _without_frame_evaluation(function)
     run._torchdynamo_disable = True  # type: ignore[attr-defined]
-    run._torchdynamo_disable_msg = "hookline: hooks on gradients run in Python"  # type: ignore[attr-defined]
+    run._torchdynamo_disable_msg = "hookline: hooks on gradients and on functions run in Python"  # type: ignore[attr-defined]
     return run
 
 
