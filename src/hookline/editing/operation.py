@@ -104,10 +104,12 @@ def _like(operand: Any, part: Tensor, operation: Operation) -> Any:
                 f"got {operand.dtype}."
             )
         return operand.to(device=part.device, dtype=part.dtype)
-    if isinstance(operand, (float, complex)) and not isinstance(operand, bool):
+    if isinstance(operand, (float, complex)):
         kind = torch.complex64 if isinstance(operand, complex) else torch.float32
-        if not (_is_safe(kind, part.dtype) or (float(operand.real).is_integer() and not operand.imag)):
-            raise EditError(f"{operation.name}: {operand} cannot be had in a value of {part.dtype}.")
+        if not _is_safe(kind, part.dtype):
+            if operand.imag or not float(operand.real).is_integer():
+                raise EditError(f"{operation.name}: {operand} cannot be had in a value of {part.dtype}.")
+            return int(operand.real)
     return operand
 
 
