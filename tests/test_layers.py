@@ -16,6 +16,8 @@ ORDER = [
     "intercept",
     "hooks",
     "capturing",
+    "freezing",
+    "testing",
     "cli",
 ]
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         AddressError,
         CallsError,
         CaptureError,
+        FreezeError,
         HooklineError,
         HooklineWarning,
         HookRefusedError,
@@ -24,14 +25,20 @@ if TYPE_CHECKING:
         NeverFiredError,
         NeverFiredWarning,
         NoMatchError,
+        NotFrozenError,
         PartError,
         StopForward,
     )
+    from hookline.freezing import Frozen, freeze
     from hookline.hooks import Hooks, HooksReport, hooks_on
     from hookline.intercept.drop_in import register_forward_hook, register_forward_pre_hook
 
 # Loaded on first use, so that the command line can answer --help without loading torch.
 _HOME = {
+    "FreezeError": "hookline.errors",
+    "Frozen": "hookline.freezing",
+    "NotFrozenError": "hookline.errors",
+    "freeze": "hookline.freezing",
     "Stats": "hookline.capturing",
     "stats": "hookline.capturing",
     "load_features": "hookline.capturing",
@@ -72,6 +79,8 @@ __all__ = [
     "CaptureError",
     "CaptureReport",
     "Features",
+    "FreezeError",
+    "Frozen",
     "Handle",
     "HookRefusedError",
     "HookResultError",
@@ -84,6 +93,7 @@ __all__ = [
     "NeverFiredError",
     "NeverFiredWarning",
     "NoMatchError",
+    "NotFrozenError",
     "PartError",
     "Selection",
     "Stats",
@@ -92,6 +102,7 @@ __all__ = [
     "__version__",
     "capture",
     "features",
+    "freeze",
     "hooks_on",
     "load_features",
     "register_forward_hook",

@@ -8,6 +8,8 @@ HooklineError
 │   ├── NoMatchError   (LookupError)   an address that fits nothing in the model
 │   └── PartError      (LookupError)   a part that the value at hand does not have
 ├── CaptureError       (RuntimeError)  a value that cannot be captured, kept or saved
+├── FreezeError        (RuntimeError)  something cannot be frozen, thawed or cached as asked
+├── NotFrozenError     (RuntimeError)  what should be frozen has changed, or is about to
 ├── CallsError         (LookupError)   one value was asked for where there are none or several
 ├── NeverFiredError    (RuntimeError)  a hook that was asked for did not run, under strict=True
 └── MissingExtraError  (ImportError)   an optional dependency is not installed
@@ -51,6 +53,14 @@ class PartError(AddressError, LookupError):
 
 class CaptureError(HooklineError, RuntimeError):
     """A value cannot be captured, kept or saved; the message says which and why."""
+
+
+class FreezeError(HooklineError, RuntimeError):
+    """Something cannot be frozen, thawed or cached as it was asked for; the message says why and what to do."""
+
+
+class NotFrozenError(HooklineError, RuntimeError):
+    """What should be frozen has changed, or is about to; the message names each tensor and the likely cause."""
 
 
 class CallsError(HooklineError, LookupError):

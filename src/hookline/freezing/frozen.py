@@ -1,0 +1,190 @@
+"""A part of a model that is frozen."""
+
+from __future__ import annotations
+
+import weakref
+from types import TracebackType
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from hookline.errors import FreezeError, NoMatchError, NotFrozenError
+from hookline.freezing import optimizer_state, prefix
+from hookline.freezing.causes import differences
+from hookline.freezing.example import Example
+from hookline.freezing.fingerprint import Fingerprint, fingerprints
+from hookline.freezing.layout import Key, Layout, Part
+from hookline.freezing.ledger import entry, hold, let_go
+from hookline.freezing.level import Level, is_dropout
+from hookline.freezing.naming import named
+from hookline.freezing.optimizer_state import Group
+from hookline.freezing.probing import Probe
+from hookline.freezing.refusals import check_change
+from hookline.freezing.report import Earliest, FreezeReport, rows, skipped
+from hookline.freezing.run import record
+from hookline.freezing.saved_activations import saved_bytes, saved_bytes_without
+
+
+class Frozen:
+    """A part of a model that is frozen, until `remove()` or the end of a `with` block; made by `hookline.freeze`.
+
+    Dropping the object thaws nothing.
+
+    Attributes:
+        model: the model.
+        level: "params", "state" or "function".
+        dropout: whether dropout in the frozen part follows the mode of the model.
+    """
+
+    def __init__(self, model: nn.Module, part: Part, level: Level, example: Example | None = None) -> None:
+        self.model = model
+        self.level = level.name
+        self.dropout = level.dropout
+        self._level = level
+        self._asked = part
+        self._part = Part()
+        self._prints: dict[Key, Fingerprint] = {}
+        self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+        self._holder = object()  # not self: what is noted of a module must not keep the model alive
+        self._example = example
+        self._probe = Probe()
+        self._removed = False
+        self._become(part)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of the frozen parameters, in the order of the model."""
+        return tuple(slot.path for slot in Layout(self.model).slots if slot.key in self._part.slots)
+
+    def thaw(self, *where: Any) -> None:
+        """Let what `where` names train again; everything, when nothing is named.
+
+        Flags and modes become what they would be now without this freeze; what another freeze holds stays frozen.
+
+        Raises:
+            NoMatchError: something in `where` names nothing in the model, or nothing that is frozen here.
+            FreezeError: it cannot be thawed now: a tied parameter stays frozen, or the model is in a DDP wrapper.
+        """
+        if not where:
+            self._become(Part())
+            return
+        layout = Layout(self.model)
+        for each in where:
+            if not named(layout, [each]) & self._part:
+                raise NoMatchError(f"nothing that {each!r} names is frozen here; frozen are: {self._outline()}.")
+        self._become(self._part - named(layout, where))
+
+    def remove(self) -> None:
+        """Thaw everything, for good; calling this again does nothing."""
+        self._become(Part())
+        self._removed = True
+
+    def check(self, optimizer: Optimizer | None = None, probe: Any = None) -> None:
+        """Raise if anything frozen is not what it was, naming each tensor, by how much it changed and the likely cause.
+
+        Args:
+            optimizer: also audit this one: every trainable parameter is in exactly one group, and a step moves
+                nothing frozen. The step is made by a copy of the optimizer and its parameters.
+            probe: also run the model on this example (a tensor, a tuple of arguments or a dict of named ones) in
+                training mode: each frozen module must give bit for bit what it gives in inference mode.
+
+        Raises:
+            NotFrozenError: something changed, or would change.
+        """
+        if self._removed:
+            raise NotFrozenError("nothing is frozen here any more: it was removed, so that there is nothing to check.")
+        layout = Layout(self.model)
+        wrong = differences(self._prints.values(), self._level)
+        if optimizer is not None:
+            optimizer_state.check_optimizer(optimizer)
+            wrong += optimizer_state.audit(layout, optimizer, list(self._part.slots.values()))
+        if probe is not None:
+            wrong += self._probe.differences(layout, self._part, Example.of(probe))
+        if wrong:
+            raise NotFrozenError("what should be frozen is not:\n" + "\n".join(f"  {line}" for line in wrong))
+
+    def report(self, example: Any = None) -> FreezeReport:
+        """Return what is frozen, what trains, and what that costs.
+
+        Args:
+            example: an input of the model: a tensor, a tuple of arguments or a dict of named ones. The model is run on
+                it, to find the true prefix and what the earliest trainable tensor costs in saved activations. Left out,
+                it is the one that `freeze` was given.
+
+        Raises:
+            FreezeError: reentrant checkpointing keeps a trainable tensor from its gradient.
+        """
+        layout = Layout(self.model)
+        given = self._example if example is None else Example.of(example)
+        before, earliest = (None, None) if given is None else self._costs(layout, given)
+        random = [each for each in self._part.modules.values() if self.dropout and is_dropout(each)]
+        parked = sum(optimizer_state.parked_bytes(each, self._part.slots.values()) for each in self._optimizers)
+        return FreezeReport(self.level, rows(layout), parked, before, earliest, skipped(layout, self._part, random))
+
+    def groups(self, optimizer: Optimizer) -> tuple[Group, ...]:
+        """Return for each parameter group of the optimizer which of its parameters train and which are frozen.
+
+        Freezing and thawing never change the groups: a parameter that is to train later is in one from the start.
+        """
+        optimizer_state.check_optimizer(optimizer)
+        return optimizer_state.groups(Layout(self.model), optimizer)
+
+    def park(self, optimizer: Optimizer) -> int:
+        """Take the optimizer's state of frozen parameters away and keep it; return the bytes of it.
+
+        It is given back when they are thawed, and parked again when a schedule freezes them again. Without this the
+        state stays where it is: as frozen parameters have no gradients, no step uses it.
+        """
+        optimizer_state.check_optimizer(optimizer)
+        self._optimizers.add(optimizer)
+        optimizer_state.park(optimizer, self._part.slots.values())
+        return optimizer_state.parked_bytes(optimizer, self._part.slots.values())
+
+    def _costs(self, layout: Layout, example: Example) -> tuple[tuple[str, ...], Earliest | None]:
+        run = record(layout, example, training=True)
+        prefix.check_gradient_arrives(layout, self._part, run)
+        part, first = prefix.true_prefix(layout, self._part, run)
+        paths = prefix.outline(layout, part)
+        if first is None:
+            return paths, None
+        saved, without = saved_bytes(self.model, example), saved_bytes_without(self.model, example, first)
+        return paths, Earliest(first.path, saved, without)
+
+    def _become(self, part: Part) -> None:
+        """Freeze and thaw until `part` is what is frozen; on an error nothing has changed."""
+        if self._removed and part:
+            raise FreezeError("this freeze was removed, for good; call hookline.freeze() again.")
+        layout = Layout(self.model)
+        check_change(layout, self._part, part)
+        added, given_back = part - self._part, self._part - part
+        prints = self._fingerprints(layout, added)
+        hold(self._holder, self._level.held(added), added.slots.values())
+        let_go(self._holder, self._level.held(given_back), given_back.slots.values())
+        self._part = part
+        for slot in self._level.proven(layout, given_back):
+            self._prints.pop(slot.key, None)
+        self._prints |= prints
+        for optimizer in self._optimizers:
+            optimizer_state.park(optimizer, added.slots.values())
+            optimizer_state.give_back(optimizer, given_back.slots.values())
+
+    def _fingerprints(self, layout: Layout, part: Part) -> dict[Key, Fingerprint]:
+        slots = self._level.proven(layout, part)
+        loads = [entry(slot.module).loads for slot in slots]
+        return {each.slot.key: each for each in fingerprints(slots, loads)}
+
+    def _outline(self) -> str:
+        paths = self.paths
+        return ", ".join(paths[:4]) + (f" and {len(paths) - 4} more" if len(paths) > 4 else "") or "nothing"
+
+    def __enter__(self) -> Frozen:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def __repr__(self) -> str:
+        return f"<Frozen of {len(self._part.slots)} parameters in {type(self.model).__name__}: {self._outline()}>"

@@ -1,0 +1,124 @@
+"""The state that optimizers keep of frozen parameters: taken away, given back, and proof that a step moves nothing."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.utils.weak import WeakIdKeyDictionary
+
+from hookline.errors import HookTypeError
+from hookline.freezing.digest import digests
+from hookline.freezing.layout import Layout, Slot
+from hookline.freezing.ledger import held
+
+_Kept = dict[int, tuple[Tensor, Any]]
+
+_PARKED: MutableMapping[Optimizer, _Kept] = WeakIdKeyDictionary()
+"""For each optimizer the state of each of its frozen parameters, by id, with the parameter."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """One parameter group of an optimizer.
+
+    Attributes:
+        index: its position in `optimizer.param_groups`.
+        options: its options, such as `lr`.
+        trainable: the paths of its parameters that train.
+        frozen: the paths of those that do not.
+        elsewhere: how many parameters it has that are not of the model.
+    """
+
+    index: int
+    options: dict[str, Any]
+    trainable: tuple[str, ...]
+    frozen: tuple[str, ...]
+    elsewhere: int
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Raise unless it is an optimizer of PyTorch's kind."""
+    if not isinstance(optimizer, Optimizer):
+        raise HookTypeError(f"expected a torch.optim.Optimizer, got {type(optimizer).__name__}.")
+
+
+def groups(layout: Layout, optimizer: Optimizer) -> tuple[Group, ...]:
+    """Return what is in each group of the optimizer."""
+    paths = {id(slot.tensor): slot for slot in reversed(layout.slots)}
+    result = []
+    for index, group in enumerate(optimizer.param_groups):
+        ours = [paths[id(each)] for each in group["params"] if id(each) in paths]
+        result.append(
+            Group(
+                index,
+                {key: value for key, value in group.items() if key != "params"},
+                tuple(slot.path for slot in ours if slot.trains),
+                tuple(slot.path for slot in ours if not slot.trains),
+                len(group["params"]) - len(ours),
+            )
+        )
+    return tuple(result)
+
+
+def park(optimizer: Optimizer, slots: Iterable[Slot]) -> None:
+    """Take the state of the parameters out of the optimizer and keep it."""
+    kept = _PARKED.setdefault(optimizer, {})
+    for slot in slots:
+        tensor = slot.tensor
+        if tensor is not None and tensor in optimizer.state:
+            kept[id(tensor)] = tensor, optimizer.state.pop(tensor)
+
+
+def give_back(optimizer: Optimizer, slots: Iterable[Slot]) -> None:
+    """Give the optimizer the state back of those that nobody holds any more."""
+    kept = _PARKED.get(optimizer, {})
+    for slot in slots:
+        if id(slot.tensor) in kept and not held(slot):
+            tensor, state = kept.pop(id(slot.tensor))
+            # What the optimizer has by now is newer: it has trained the parameter since.
+            if tensor not in optimizer.state:
+                optimizer.state[tensor] = state
+
+
+def parked_bytes(optimizer: Optimizer, slots: Iterable[Slot]) -> int:
+    """Return the bytes of the state that is parked of the parameters."""
+    kept = _PARKED.get(optimizer, {})
+    ids = {id(slot.tensor) for slot in slots} & kept.keys()
+    return sum(each.nbytes for key in ids for each in kept[key][1].values() if isinstance(each, Tensor))
+
+
+def audit(layout: Layout, optimizer: Optimizer, frozen: Sequence[Slot]) -> list[str]:
+    """Return what is wrong: parameters that train and are in no group or in several, frozen ones that a step moves."""
+    where: dict[int, list[int]] = {}
+    for index, group in enumerate(optimizer.param_groups):
+        for each in group["params"]:
+            where.setdefault(id(each), []).append(index)
+    wrong = []
+    for slot in {id(slot.tensor): slot for slot in reversed(layout.slots) if slot.trains}.values():
+        found = where.get(id(slot.tensor), [])
+        if not found:
+            wrong.append(f"{slot.path}: trains, but is in no group of the optimizer, so that no step moves it")
+        elif len(found) > 1:
+            wrong.append(f"{slot.path}: is in groups {', '.join(map(str, found))} of the optimizer, and moves twice")
+    return wrong + _moved_by_a_step(optimizer, [slot for slot in frozen if id(slot.tensor) in where])
+
+
+def _moved_by_a_step(optimizer: Optimizer, frozen: list[Slot]) -> list[str]:
+    """Let a copy of the optimizer, of its state and of its parameters make a step; say which frozen ones that moves."""
+    memo: dict[int, Any] = {}
+    twin = copy.deepcopy(optimizer, memo)
+    ours = [tensor for slot in frozen if (tensor := slot.tensor) is not None]
+    twins = [memo[id(tensor)] for tensor in ours]
+    before = digests(twins)
+    twin.step(lambda: torch.zeros(()))  # type: ignore[arg-type, return-value] # only LBFGS needs one
+    return [
+        f"{slot.path}: a step of the optimizer moves it, by its {'gradient' if tensor.grad is not None else 'state'}"
+        for slot, tensor, was, now in zip(frozen, ours, before, digests(twins), strict=True)
+        if was != now
+    ]
