@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
@@ -24,6 +25,7 @@ from hookline.freezing.refusals import check_change
 from hookline.freezing.report import Earliest, FreezeReport, rows, skipped
 from hookline.freezing.run import record
 from hookline.freezing.saved_activations import saved_bytes, saved_bytes_without
+from hookline.freezing.schedule import Schedule
 
 
 class Frozen:
@@ -141,6 +143,15 @@ class Frozen:
         optimizer_state.park(optimizer, self._part.slots.values())
         return optimizer_state.parked_bytes(optimizer, self._part.slots.values())
 
+    def schedule(self, plan: Mapping[int, Any]) -> Schedule:
+        """Return a schedule of what trains from which epoch on: `{0: "head", 3: "layer4"}`. It is not yet applied.
+
+        Raises:
+            NoMatchError: something in the plan names nothing in the model, or nothing that was to be frozen.
+            HookTypeError: an epoch is no whole number.
+        """
+        return Schedule(self, plan)
+
     def _costs(self, layout: Layout, example: Example) -> tuple[tuple[str, ...], Earliest | None]:
         run = record(layout, example, training=True)
         prefix.check_gradient_arrives(layout, self._part, run)
@@ -167,7 +178,7 @@ class Frozen:
         self._prints |= prints
         for optimizer in self._optimizers:
             optimizer_state.park(optimizer, added.slots.values())
-            optimizer_state.give_back(optimizer, given_back.slots.values())
+        optimizer_state.give_back(given_back.slots.values())
 
     def _fingerprints(self, layout: Layout, part: Part) -> dict[Key, Fingerprint]:
         slots = self._level.proven(layout, part)

@@ -34,6 +34,8 @@ def named(layout: Layout, where: Iterable[Any]) -> Part:
     part = Part()
     for each in _flat(where):
         part |= _named(layout, each)
+    if where and not part:
+        raise AddressError("expected at least one address, got none.")
     return part
 
 
@@ -100,7 +102,7 @@ def _shown(module: nn.Module) -> Iterator[tuple[str, set[tuple[int, str]]]]:
         for name, computing in module.parametrizations.items():  # type: ignore[union-attr, operator]
             yield name, {(id(each), key) for each in computing.modules() for key in each._parameters}
     for endings in _KEPT_AS:
-        for held in module._parameters:
+        for held in list(module._parameters.keys()):  # of a ScriptModule they cannot be iterated over
             name = held.removesuffix(endings[0])
             kept = {(id(module), name + ending) for ending in endings}
             if name != held and all(name + ending in module._parameters for ending in endings):

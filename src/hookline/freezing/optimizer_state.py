@@ -75,12 +75,12 @@ def park(optimizer: Optimizer, slots: Iterable[Slot]) -> None:
             kept[id(tensor)] = tensor, optimizer.state.pop(tensor)
 
 
-def give_back(optimizer: Optimizer, slots: Iterable[Slot]) -> None:
-    """Give the optimizer the state back of those that nobody holds any more."""
-    kept = _PARKED.get(optimizer, {})
-    for slot in slots:
-        if id(slot.tensor) in kept and not held(slot):
-            tensor, state = kept.pop(id(slot.tensor))
+def give_back(slots: Iterable[Slot]) -> None:
+    """Give each optimizer the state back of those that nobody holds any more."""
+    free = {id(slot.tensor) for slot in slots if not held(slot)}
+    for optimizer, kept in list(_PARKED.items()):
+        for key in free & kept.keys():
+            tensor, state = kept.pop(key)
             # What the optimizer has by now is newer: it has trained the parameter since.
             if tensor not in optimizer.state:
                 optimizer.state[tensor] = state
@@ -111,9 +111,9 @@ def audit(layout: Layout, optimizer: Optimizer, frozen: Sequence[Slot]) -> list[
 
 def _moved_by_a_step(optimizer: Optimizer, frozen: list[Slot]) -> list[str]:
     """Let a copy of the optimizer, of its state and of its parameters make a step; say which frozen ones that moves."""
-    memo: dict[int, Any] = {}
-    twin = copy.deepcopy(optimizer, memo)
     ours = [tensor for slot in frozen if (tensor := slot.tensor) is not None]
+    memo: dict[int, Any] = {}
+    twin = _twin(optimizer, memo)
     twins = [memo[id(tensor)] for tensor in ours]
     before = digests(twins)
     twin.step(lambda: torch.zeros(()))  # type: ignore[arg-type, return-value] # only LBFGS needs one
@@ -122,3 +122,15 @@ def _moved_by_a_step(optimizer: Optimizer, frozen: list[Slot]) -> list[str]:
         for slot, tensor, was, now in zip(frozen, ours, before, digests(twins), strict=True)
         if was != now
     ]
+
+
+def _twin(optimizer: Optimizer, memo: dict[int, Any]) -> Optimizer:
+    """Return a copy of an optimizer on copies of its parameters, which it enters in `memo`; without hooks."""
+    # Not deepcopy(optimizer): that copies less than LBFGS needs. What is callable are patches of step() by schedulers.
+    own = {key: value for key, value in vars(optimizer).items() if "hooks" not in key and not callable(value)}
+    twin: Optimizer = object.__new__(type(optimizer))
+    twin.__setstate__(copy.deepcopy(own, memo))
+    for group in optimizer.param_groups:
+        for each in group["params"]:
+            memo[id(each)].grad = None if each.grad is None else each.grad.clone()  # deepcopy leaves it behind
+    return twin

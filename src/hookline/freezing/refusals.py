@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from hookline.errors import FreezeError
+from hookline.errors import FreezeError, HookRefusedError
 from hookline.freezing.layout import Layout, Part, Slot
 from hookline.freezing.ledger import own_flag
 
@@ -19,6 +19,7 @@ from hookline.freezing.ledger import own_flag
 def check_change(layout: Layout, before: Part, after: Part) -> None:
     """Raise unless what is frozen may become `after`, where it was `before`. Nothing has been changed yet."""
     added, given_back = after - before, before - after
+    _check_python(layout, added)
     _check_lazy(layout, added)
     _check_ties(layout, after)
     changed = [slot for slot in added.slots.values() if slot.trains]
@@ -26,6 +27,15 @@ def check_change(layout: Layout, before: Part, after: Part) -> None:
     _check_not_in_ddp(changed)
     if added:
         _check_checkpointing(layout, after)
+
+
+def _check_python(layout: Layout, added: Part) -> None:
+    for module in added.modules.values():
+        if isinstance(module, torch.jit.ScriptModule):
+            raise HookRefusedError(
+                f"{layout.path(module)!r} runs as TorchScript, which decides its mode outside Python: freeze the Python "
+                "module before it is scripted."
+            )
 
 
 def _check_lazy(layout: Layout, added: Part) -> None:
