@@ -288,9 +288,7 @@ def test_a_flag_that_is_switched_back_is_found(net) -> None:
     """F12."""
     frozen = hookline.freeze(net, "stem")
     net.stem[0].weight.requires_grad_()
-    with pytest.raises(
-        NotFrozenError, match=r"stem.0.weight: has not changed yet, but requires_grad was switched back"
-    ):
+    with pytest.raises(NotFrozenError, match=r"stem.0.weight: its requires_grad was switched back"):
         frozen.check()
 
 
@@ -396,7 +394,7 @@ def test_options_of_the_wrong_kind_are_refused(net, options, error, message) -> 
 
 @pytest.mark.parametrize("where", [(), ([],)])
 def test_freezing_nothing_is_refused(net, where) -> None:
-    with pytest.raises(AddressError, match="nothing to freeze|at least one address"):
+    with pytest.raises(AddressError, match=r"nothing to freeze|at least one address"):
         hookline.freeze(net, *where)
 
 

@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from torch import Tensor
 
 from hookline.freezing.digest import digests
 from hookline.freezing.fingerprint import Fingerprint, version
-from hookline.freezing.ledger import entry
+from hookline.freezing.ledger import MODE, entry
 from hookline.freezing.level import Level
 
 
-def differences(prints: Iterable[Fingerprint], level: Level) -> list[str]:
-    """Return a line for each tensor that is not what it was, or that something is about to change."""
-    several = list(prints)
-    tensors = [each.slot.tensor for each in several]
-    present = [tensor for tensor in tensors if tensor is not None]
-    hashed = iter(digests(present))
-    lines = []
-    for each, tensor in zip(several, tensors, strict=True):
-        if tensor is None:
-            lines.append(f"{each.slot.path}: is not there any more")
-        elif next(hashed) != each.digest:
+def changes(prints: Collection[Fingerprint]) -> list[str]:
+    """Return a line for each tensor that is not what it was."""
+    there = [(each, tensor) for each in prints if (tensor := each.slot.tensor) is not None]
+    lines = [f"{each.slot.path}: is not there any more" for each in prints if each.slot.tensor is None]
+    for (each, tensor), now in zip(there, digests(tensor for _, tensor in there), strict=True):
+        if now != each.digest:
             lines.append(f"{each.slot.path}: {each.amount(tensor)}: {_cause(each, tensor)}")
-        else:
-            lines += _threats(each, tensor)
-    modules = {id(each.slot.module): each.slot for each in several}
-    lines += [
+    return lines
+
+
+def threats(prints: Collection[Fingerprint], level: Level) -> list[str]:
+    """Return a line for each thing that has come undone, so that a frozen tensor or function is about to change."""
+    lines = []
+    for slot in (each.slot for each in prints if each.slot.kind == "parameter"):
+        if slot.trains:
+            lines.append(f"{slot.path}: its requires_grad was switched back to True")
+        elif slot.tensor is not None and slot.tensor.grad is not None:
+            lines.append(f"{slot.path}: has a gradient, which an optimizer would apply")
+    modules = {id(each.slot.module): each.slot for each in prints}
+    return lines + [
         f"{slot.path.rpartition('.')[0] or '.'}: is in training mode: its .training was set directly"
         for slot in modules.values()
-        if entry(slot.module).handles.get("mode") and slot.module.training and level.sets_mode(slot.module)
+        if MODE in entry(slot.module).handles and slot.module.training and level.sets_mode(slot.module)
     ]
-    return lines
 
 
 def _cause(was: Fingerprint, now: Tensor) -> str:
@@ -44,11 +47,11 @@ def _cause(was: Fingerprint, now: Tensor) -> str:
     if slot.kind == "buffer":
         return _cause_of_buffer(was, now)
     if was.tensor() is not now:
-        return "another tensor was put in its place"
+        return "another tensor was put in its place (by an assignment, or by sharding the model after freezing it)"
     if now.requires_grad:
-        return "requires_grad was switched back to True, so that it trained"
+        return "its requires_grad is True, so that it trained"
     if now.grad is not None:
-        return "it has a gradient (stale: put there after freezing), which an optimizer applied"
+        return "it has a gradient (stale, or put there after freezing), which an optimizer applied"
     if version(now) == was.version:
         return "it was written past autograd: through .data, numpy, or a fused kernel"
     return "it was written in place, as by an optimizer whose gradient has been cleared since"
@@ -60,12 +63,3 @@ def _cause_of_buffer(was: Fingerprint, now: Tensor) -> str:
     if was.tensor() is not now:
         return "another tensor was put in its place, as by a module that assigns to it when it runs"
     return "statistics moved: the module writes it when it runs, or was in training mode for a while"
-
-
-def _threats(was: Fingerprint, now: Tensor) -> list[str]:
-    """Say what will change a tensor that has not changed yet."""
-    if was.slot.kind == "parameter" and now.requires_grad:
-        return [f"{was.slot.path}: has not changed yet, but requires_grad was switched back to True"]
-    if was.slot.kind == "parameter" and now.grad is not None:
-        return [f"{was.slot.path}: has not changed yet, but has a gradient, which an optimizer would apply"]
-    return []

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hookline.freezing.digest import digests
 from hookline.freezing.layout import Slot
+from hookline.freezing.ledger import entry
 
 _SAMPLED = 1024
 
@@ -54,16 +55,25 @@ class Fingerprint:
         return f"differs by {least}{change.max().item():.3g}"
 
 
-def fingerprints(slots: Sequence[Slot], loads: Sequence[int]) -> list[Fingerprint]:
+def fingerprints(slots: Sequence[Slot]) -> list[Fingerprint]:
     """Return the fingerprint of what is in each place now."""
-    tensors = [tensor for slot in slots if (tensor := slot.tensor) is not None]
-    return [
-        Fingerprint(
-            slot, hashed, weakref.ref(tensor), version(tensor), loaded, sampled(tensor), tensor.numel(), tensor.dtype,
-            tuple(tensor.shape),
-        )
-        for slot, loaded, tensor, hashed in zip(slots, loads, tensors, digests(tensors), strict=True)
-    ]  # fmt: skip
+    there = [(slot, tensor) for slot in slots if (tensor := slot.tensor) is not None]
+    hashes = digests(tensor for _, tensor in there)
+    return [_fingerprint(slot, tensor, hashed) for (slot, tensor), hashed in zip(there, hashes, strict=True)]
+
+
+def _fingerprint(slot: Slot, tensor: Tensor, hashed: str) -> Fingerprint:
+    return Fingerprint(
+        slot=slot,
+        digest=hashed,
+        tensor=weakref.ref(tensor),
+        version=version(tensor),
+        loads=entry(slot.module).loads,
+        sample=sampled(tensor),
+        size=tensor.numel(),
+        dtype=tensor.dtype,
+        shape=tuple(tensor.shape),
+    )
 
 
 def version(tensor: Tensor) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Mapping
 from types import TracebackType
@@ -11,12 +12,12 @@ from torch import nn
 from torch.optim import Optimizer
 
 from hookline.errors import FreezeError, NoMatchError, NotFrozenError
-from hookline.freezing import optimizer_state, prefix
-from hookline.freezing.causes import differences
+from hookline.freezing import optimizer_state, plan, prefix
+from hookline.freezing.causes import changes, threats
 from hookline.freezing.example import Example
 from hookline.freezing.fingerprint import Fingerprint, fingerprints
 from hookline.freezing.layout import Key, Layout, Part
-from hookline.freezing.ledger import entry, hold, let_go
+from hookline.freezing.ledger import hold, let_go
 from hookline.freezing.level import Level, is_dropout
 from hookline.freezing.naming import named
 from hookline.freezing.optimizer_state import Group
@@ -26,6 +27,7 @@ from hookline.freezing.report import Earliest, FreezeReport, rows, skipped
 from hookline.freezing.run import record
 from hookline.freezing.saved_activations import saved_bytes, saved_bytes_without
 from hookline.freezing.schedule import Schedule
+from hookline.intercept.hookable import check_module
 
 
 class Frozen:
@@ -97,7 +99,8 @@ class Frozen:
         if self._removed:
             raise NotFrozenError("nothing is frozen here any more: it was removed, so that there is nothing to check.")
         layout = Layout(self.model)
-        wrong = differences(self._prints.values(), self._level)
+        prints = list(self._prints.values())
+        wrong = changes(prints) + threats(prints, self._level)
         if optimizer is not None:
             optimizer_state.check_optimizer(optimizer)
             wrong += optimizer_state.audit(layout, optimizer, list(self._part.slots.values()))
@@ -143,14 +146,49 @@ class Frozen:
         optimizer_state.park(optimizer, self._part.slots.values())
         return optimizer_state.parked_bytes(optimizer, self._part.slots.values())
 
-    def schedule(self, plan: Mapping[int, Any]) -> Schedule:
+    def plan(self) -> dict[str, Any]:
+        """Return what is frozen, as JSON can hold it, for a file beside a checkpoint.
+
+        It holds the paths of the modules and parameters, the options, a hash of the model's structure, and one of each
+        frozen tensor.
+        """
+        options = {"level": self.level, "dropout": self.dropout}
+        return plan.described(Layout(self.model), self._asked, self._part, options, self._prints.values())
+
+    @classmethod
+    def apply_plan(
+        cls, model: nn.Module, given: Mapping[str, Any] | str | os.PathLike[str], *, strict: bool = True
+    ) -> Frozen:
+        """Freeze of a model what a plan says, as it was frozen when the plan was made.
+
+        Args:
+            model: a model of the same structure, into which the checkpoint has been loaded.
+            given: what `plan()` gave, or the name of a JSON file of it.
+            strict: also prove that the frozen tensors are, bit for bit, what they were then.
+
+        Raises:
+            FreezeError: it is no plan, or one of a model of another structure.
+            NotFrozenError: a tensor is not what it was.
+        """
+        check_module(model)
+        held = plan.read(given)
+        plan.check_structure(model, held)
+        layout, level = Layout(model), Level.checked(held["level"], dropout=held["dropout"])
+        asked, part = plan.part(layout, held["asked"]), plan.part(layout, held["frozen"])
+        if strict:
+            plan.check_weights(level.proven(layout, part), held)
+        frozen = cls(model, part, level)
+        frozen._asked = asked
+        return frozen
+
+    def schedule(self, epochs: Mapping[int, Any]) -> Schedule:
         """Return a schedule of what trains from which epoch on: `{0: "head", 3: "layer4"}`. It is not yet applied.
 
         Raises:
-            NoMatchError: something in the plan names nothing in the model, or nothing that was to be frozen.
+            NoMatchError: something in it names nothing in the model, or nothing that was to be frozen.
             HookTypeError: an epoch is no whole number.
         """
-        return Schedule(self, plan)
+        return Schedule(self, epochs)
 
     def _costs(self, layout: Layout, example: Example) -> tuple[tuple[str, ...], Earliest | None]:
         run = record(layout, example, training=True)
@@ -181,9 +219,7 @@ class Frozen:
         optimizer_state.give_back(given_back.slots.values())
 
     def _fingerprints(self, layout: Layout, part: Part) -> dict[Key, Fingerprint]:
-        slots = self._level.proven(layout, part)
-        loads = [entry(slot.module).loads for slot in slots]
-        return {each.slot.key: each for each in fingerprints(slots, loads)}
+        return {each.slot.key: each for each in fingerprints(self._level.proven(layout, part))}
 
     def _outline(self) -> str:
         paths = self.paths

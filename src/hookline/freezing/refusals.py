@@ -33,8 +33,8 @@ def _check_python(layout: Layout, added: Part) -> None:
     for module in added.modules.values():
         if isinstance(module, torch.jit.ScriptModule):
             raise HookRefusedError(
-                f"{layout.path(module)!r} runs as TorchScript, which decides its mode outside Python: freeze the Python "
-                "module before it is scripted."
+                f"{layout.path(module)!r} runs as TorchScript, which decides its mode outside Python: freeze the "
+                "Python module before it is scripted."
             )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -105,11 +107,7 @@ def _checked(plan: Any) -> list[int]:
 
 
 def _callback_class() -> Any:
-    try:
-        from lightning.pytorch import Callback  # noqa: PLC0415 - an extra
-    except ImportError:
-        try:
-            from pytorch_lightning import Callback  # noqa: PLC0415
-        except ImportError as error:
-            raise MissingExtraError("the callback needs Lightning: pip install lightning") from error
-    return Callback
+    for name in ("lightning.pytorch", "pytorch_lightning"):  # the new name and the old one
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(name).Callback
+    raise MissingExtraError("the callback needs Lightning: pip install lightning")
