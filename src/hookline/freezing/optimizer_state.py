@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.utils.weak import WeakIdKeyDictionary
 
+from hookline.address import leaves
 from hookline.errors import HookTypeError
 from hookline.freezing.digest import digests
 from hookline.freezing.layout import Layout, Slot
@@ -126,11 +127,15 @@ def _moved_by_a_step(optimizer: Optimizer, frozen: list[Slot]) -> list[str]:
 
 def _twin(optimizer: Optimizer, memo: dict[int, Any]) -> Optimizer:
     """Return a copy of an optimizer on copies of its parameters, which it enters in `memo`; without hooks."""
+    for parameter in (each for group in optimizer.param_groups for each in group["params"]):
+        twin_of = parameter.detach().clone().requires_grad_(parameter.requires_grad)
+        twin_of.grad = None if parameter.grad is None else parameter.grad.detach().clone()
+        memo[id(parameter)] = twin_of
+    for _, tensor in leaves(list(optimizer.state.values())):
+        if isinstance(tensor, Tensor):  # clone(), because deepcopy() cannot do DTensors
+            memo.setdefault(id(tensor), tensor.detach().clone())
     # Not deepcopy(optimizer): that copies less than LBFGS needs. What is callable are patches of step() by schedulers.
     own = {key: value for key, value in vars(optimizer).items() if "hooks" not in key and not callable(value)}
     twin: Optimizer = object.__new__(type(optimizer))
     twin.__setstate__(copy.deepcopy(own, memo))
-    for group in optimizer.param_groups:
-        for each in group["params"]:
-            memo[id(each)].grad = None if each.grad is None else each.grad.clone()  # deepcopy leaves it behind
     return twin

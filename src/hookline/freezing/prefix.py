@@ -64,7 +64,8 @@ def _done(layout: Layout, run: Run, moment: int | None) -> Part:
     later = {each.key for each in run.events[moment:]} if moment is not None else set()
     part = layout.whole(place.module for place in layout.places if id(place.module) in done)
     part |= Part(slots={slot.key: slot for slot in layout.slots if slot.key in done})
-    # A module that is done with may share one of its own with what comes later.
+    # A module that is done with may share a module or a parameter of its own with what comes later.
+    later |= {key[0] for key in part.slots.keys() & later}
     return Part(
         {key: module for key, module in part.modules.items() if key not in later},
         {key: slot for key, slot in part.slots.items() if key not in later},

@@ -60,17 +60,21 @@ def _check_ties(layout: Layout, after: Part) -> None:
 def _check_not_in_ddp(changed: Iterable[Slot]) -> None:
     """Raise if a parameter whose flag is to change is in a DistributedDataParallel, which looked at it only once."""
     slots = {id(slot.tensor): slot for slot in changed}
-    if not slots:
-        return
-    for wrapper in _ddp_wrappers():
-        for parameter in wrapper.parameters():
-            if id(parameter) in slots:
-                raise FreezeError(
-                    f"{slots[id(parameter)].path!r} is in a DistributedDataParallel, which decided when it was made "
-                    "which gradients to synchronise: one frozen now would make it wait for ever, one thawed now "
-                    "would quietly differ between the processes. Take the model out (ddp.module) and drop the wrapper, "
-                    "freeze or thaw, and wrap it again."
-                )
+    found = _in_ddp(slots)
+    if found:
+        gc.collect()  # a wrapper that was dropped lives on in cycles of its own
+        found = _in_ddp(slots)
+    if found:
+        raise FreezeError(
+            f"{found.path!r} is in a DistributedDataParallel, which decided when it was made which gradients to "
+            "synchronise: one frozen now would make it wait for ever, one thawed now would quietly differ between the "
+            "processes. Take the model out (ddp.module) and drop the wrapper, freeze or thaw, and wrap it again."
+        )
+
+
+def _in_ddp(slots: dict[int, Slot]) -> Slot | None:
+    inside = (id(parameter) for wrapper in _ddp_wrappers() for parameter in wrapper.parameters())
+    return next((slots[key] for key in inside if key in slots), None) if slots else None
 
 
 def _ddp_wrappers() -> Iterator[nn.Module]:
