@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from torch import nn
 from torch.optim import Optimizer
 
+from hookline.capturing.budget import bytes_of
 from hookline.errors import FreezeError, NoMatchError, NotFrozenError
 from hookline.freezing import optimizer_state, plan, prefix
+from hookline.freezing.cache import cache
+from hookline.freezing.cached_prefix import CachedPrefix
 from hookline.freezing.causes import changes, threats
 from hookline.freezing.example import Example
 from hookline.freezing.fingerprint import Fingerprint, fingerprints
@@ -126,6 +130,39 @@ class Frozen:
         random = [each for each in self._part.modules.values() if self.dropout and is_dropout(each)]
         parked = sum(optimizer_state.parked_bytes(each, self._part.slots.values()) for each in self._optimizers)
         return FreezeReport(self.level, rows(layout), parked, before, earliest, skipped(layout, self._part, random))
+
+    def cache(
+        self,
+        loader: Any,
+        folder: str | os.PathLike[str],
+        *,
+        inputs: Callable[[Any], Any] | None = None,
+        keep: Callable[[Any], Any] | None = None,
+        shard: int | str = "64 MiB",
+        show: bool | None = None,
+    ) -> CachedPrefix:
+        """Run the frozen true prefix once for each sample, store its output, and return what trains from it.
+
+        What a killed or interrupted run has written is taken up by the next one. A folder of features of other weights,
+        inputs or parts of the model is refused.
+
+        Args:
+            loader: a DataLoader over a data set with `__getitem__` and `__len__`, or such a data set. Samples are read
+                in the order of the data set, whatever the loader's.
+            folder: where the features are, or are to be.
+            inputs: gives of a batch the arguments of the model: a tensor, a tuple or a dict of named ones. By default
+                the batch itself, if it is a tensor, or the first item of a tuple.
+            keep: gives of a batch the tensors to keep beside the features; by default the other items of a tuple.
+            shard: how much a file holds; what is not yet in a file is lost when the process is killed.
+            show: a progress bar; None shows one on a terminal.
+
+        Raises:
+            FreezeError: cached features would be wrong, or the folder holds others: samples that differ between two
+                readings, dropout that is on, outputs that depend on the batch, a rest of the model that needs more.
+            NotFrozenError: the frozen part is not what it was.
+            MissingExtraError: safetensors is not installed.
+        """
+        return cache(self, loader, Path(folder), inputs, keep, bytes_of(shard), show)
 
     def groups(self, optimizer: Optimizer) -> tuple[Group, ...]:
         """Return for each parameter group of the optimizer which of its parameters train and which are frozen.
