@@ -119,7 +119,7 @@ class _Pending:
 
     def add(self, values: list[Tensor], batch: Any, samples: Samples, seconds: float) -> None:
         count = len(values[0])
-        kept = rows(samples.kept(batch), count, "what is kept beside the features")
+        kept = rows(samples.kept(batch), count, "what is kept beside the features", constants=False)
         together = [[*one, *other] for one, other in zip(rows(values, count, "the features"), kept, strict=True)]
         self.hashes += samples.hashes(batch, count)
         self.tensors += together

@@ -14,6 +14,7 @@ from hookline.freezing.example import Example
 from hookline.freezing.probing import hashed
 
 _READ_TWICE = 16
+_CONSTANTS = (bool, int, float, type(None))
 
 
 class Samples:
@@ -81,16 +82,21 @@ class Samples:
             )
 
 
-def rows(value: Any, count: int, what: str) -> list[list[Tensor]]:
+def rows(value: Any, count: int, what: str, *, constants: bool = True) -> list[list[Tensor]]:
     """Return for each of `count` samples its row of each tensor in a nested value.
 
     Raises:
-        FreezeError: a leaf is no tensor whose first axis is the samples.
+        FreezeError: a leaf is neither a tensor whose first axis is the samples nor, where such are allowed, a constant.
     """
     found = leaves(value)
     for part, leaf in found:
+        where = ".".join(map(str, part)) or "the value"
+        if not isinstance(leaf, Tensor) and not (constants and isinstance(leaf, _CONSTANTS)):
+            raise FreezeError(
+                f"{what}: {where} is of type {type(leaf).__name__}, and only tensors can be told apart and stored by "
+                "sample: make it a tensor, or leave it out with inputs= and keep=."
+            )
         if isinstance(leaf, Tensor) and (not leaf.dim() or len(leaf) != count):
-            where = ".".join(map(str, part)) or "the value"
             raise FreezeError(
                 f"{what}: {where} has shape {tuple(leaf.shape)} for {count} samples; the first axis must be that of "
                 "the samples."

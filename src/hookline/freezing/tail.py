@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hookline.address import leaves, map_leaves
+from hookline.capturing.snapshot import snapshot
 from hookline.core import AFTER, AROUND, CALL, KWARGS, Hook
 from hookline.errors import FreezeError
 from hookline.freezing.cut import Cut
@@ -70,7 +71,8 @@ class Tail(nn.Module):
 
     def _hooks(self, given: list[Tensor], scale: int) -> list[tuple[nn.Module, Hook, str]]:
         reached: list[bool] = []
-        features = iter(given)
+        # The model's code may write in place to what it takes for the output of its own module.
+        features = (snapshot(each, detach=False) for each in given)
 
         def last(_call: Any, _proceed: Callable[[], Any]) -> Any:
             reached.append(True)
