@@ -29,14 +29,18 @@ if TYPE_CHECKING:
         PartError,
         StopForward,
     )
-    from hookline.freezing import Frozen, freeze
+    from hookline.freezing import CachedPrefix, FreezeReport, FreezeSchedule, Frozen, ParameterGroup, freeze
     from hookline.hooks import Hooks, HooksReport, hooks_on
     from hookline.intercept.drop_in import register_forward_hook, register_forward_pre_hook
 
 # Loaded on first use, so that the command line can answer --help without loading torch.
 _HOME = {
     "FreezeError": "hookline.errors",
+    "CachedPrefix": "hookline.freezing",
+    "FreezeReport": "hookline.freezing",
+    "FreezeSchedule": "hookline.freezing",
     "Frozen": "hookline.freezing",
+    "ParameterGroup": "hookline.freezing",
     "NotFrozenError": "hookline.errors",
     "freeze": "hookline.freezing",
     "Stats": "hookline.capturing",
@@ -74,12 +78,15 @@ _HOME = {
 
 __all__ = [
     "AddressError",
+    "CachedPrefix",
     "Call",
     "CallsError",
     "CaptureError",
     "CaptureReport",
     "Features",
     "FreezeError",
+    "FreezeReport",
+    "FreezeSchedule",
     "Frozen",
     "Handle",
     "HookRefusedError",
@@ -94,6 +101,7 @@ __all__ = [
     "NeverFiredWarning",
     "NoMatchError",
     "NotFrozenError",
+    "ParameterGroup",
     "PartError",
     "Selection",
     "Stats",

@@ -24,13 +24,13 @@ from hookline.freezing.layout import Key, Layout, Part
 from hookline.freezing.ledger import hold, let_go
 from hookline.freezing.level import Level, is_dropout
 from hookline.freezing.naming import named
-from hookline.freezing.optimizer_state import Group
+from hookline.freezing.optimizer_state import ParameterGroup
 from hookline.freezing.probing import Probe
 from hookline.freezing.refusals import check_change
 from hookline.freezing.report import Earliest, FreezeReport, rows, skipped
 from hookline.freezing.run import record
 from hookline.freezing.saved_activations import saved_bytes, saved_bytes_without
-from hookline.freezing.schedule import Schedule
+from hookline.freezing.schedule import FreezeSchedule
 from hookline.intercept.hookable import check_module
 
 
@@ -164,7 +164,7 @@ class Frozen:
         """
         return cache(self, loader, Path(folder), inputs, keep, bytes_of(shard), show)
 
-    def groups(self, optimizer: Optimizer) -> tuple[Group, ...]:
+    def groups(self, optimizer: Optimizer) -> tuple[ParameterGroup, ...]:
         """Return for each parameter group of the optimizer which of its parameters train and which are frozen.
 
         Freezing and thawing never change the groups: a parameter that is to train later is in one from the start.
@@ -218,14 +218,14 @@ class Frozen:
         frozen._asked = asked
         return frozen
 
-    def schedule(self, epochs: Mapping[int, Any]) -> Schedule:
+    def schedule(self, epochs: Mapping[int, Any]) -> FreezeSchedule:
         """Return a schedule of what trains from which epoch on: `{0: "head", 3: "layer4"}`. It is not yet applied.
 
         Raises:
             NoMatchError: something in it names nothing in the model, or nothing that was to be frozen.
             HookTypeError: an epoch is no whole number.
         """
-        return Schedule(self, epochs)
+        return FreezeSchedule(self, epochs)
 
     def _costs(self, layout: Layout, example: Example) -> tuple[tuple[str, ...], Earliest | None]:
         run = record(layout, example, training=True)

@@ -25,7 +25,7 @@ _PARKED: MutableMapping[Optimizer, _Kept] = WeakIdKeyDictionary()
 
 
 @dataclass(frozen=True)
-class Group:
+class ParameterGroup:
     """One parameter group of an optimizer.
 
     Attributes:
@@ -49,14 +49,14 @@ def check_optimizer(optimizer: Any) -> None:
         raise HookTypeError(f"expected a torch.optim.Optimizer, got {type(optimizer).__name__}.")
 
 
-def groups(layout: Layout, optimizer: Optimizer) -> tuple[Group, ...]:
+def groups(layout: Layout, optimizer: Optimizer) -> tuple[ParameterGroup, ...]:
     """Return what is in each group of the optimizer."""
     paths = {id(slot.tensor): slot for slot in reversed(layout.slots)}
     result = []
     for index, group in enumerate(optimizer.param_groups):
         ours = [paths[id(each)] for each in group["params"] if id(each) in paths]
         result.append(
-            Group(
+            ParameterGroup(
                 index,
                 {key: value for key, value in group.items() if key != "params"},
                 tuple(slot.path for slot in ours if slot.trains),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hookline.freezing.frozen import Frozen
 
 
-class Schedule:
+class FreezeSchedule:
     """What trains from which epoch, or step, on: a function of the epoch alone, so that a resumed run needs no state.
 
     ```python
