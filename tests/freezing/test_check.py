@@ -308,3 +308,32 @@ def test_what_was_removed_cannot_be_frozen_again_by_a_schedule(net) -> None:
     frozen.remove()
     with pytest.raises(FreezeError, match="this freeze was removed"):
         schedule.apply(0)
+
+
+def test_a_dropout_that_was_switched_on_directly_is_found(net) -> None:
+    """F3."""
+    frozen = hookline.freeze(net, "layer1")
+    net.layer1[2].training = True
+    assert faults(frozen) == ["layer1.2: is in training mode: its .training was set directly"]
+
+
+def test_a_module_that_was_replaced_is_found(net) -> None:
+    frozen = hookline.freeze(net, "head")
+    net.head = nn.Linear(4, 3)
+    assert faults(frozen) == [
+        "head.weight: its module is not in the model any more, and what took its place is not frozen"
+    ]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_packed_weights_are_skipped_and_said() -> None:
+    """F14."""
+    model = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), {nn.Linear})
+    assert hookline.freeze(model, "0").report().skipped == (
+        "0._packed_params: has packed weights (quantised), which have no gradient and cannot be watched",
+    )
+
+
+def test_the_report_goes_as_deep_as_it_is_told(net) -> None:
+    rows = hookline.freeze(net, "stem").report(depth=2).rows
+    assert [row.path for row in rows][:3] == ["stem.0", "stem.1", "layer1.0"] and rows[0].frozen == 112

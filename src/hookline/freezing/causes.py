@@ -8,7 +8,8 @@ from torch import Tensor
 
 from hookline.freezing.digest import digests
 from hookline.freezing.fingerprint import Fingerprint, version
-from hookline.freezing.ledger import MODE, entry
+from hookline.freezing.layout import Layout, Part
+from hookline.freezing.ledger import entry
 from hookline.freezing.level import Level
 
 
@@ -22,19 +23,23 @@ def changes(prints: Collection[Fingerprint]) -> list[str]:
     return lines
 
 
-def threats(prints: Collection[Fingerprint], level: Level) -> list[str]:
-    """Return a line for each thing that has come undone, so that a frozen tensor or function is about to change."""
+def threats(layout: Layout, part: Part, level: Level) -> list[str]:
+    """Return a line for each thing that has come undone, so that something frozen is about to change."""
     lines = []
-    for slot in (each.slot for each in prints if each.slot.kind == "parameter"):
+    for slot in part.slots.values():
         if slot.trains:
             lines.append(f"{slot.path}: its requires_grad was switched back to True")
         elif slot.tensor is not None and slot.tensor.grad is not None:
             lines.append(f"{slot.path}: has a gradient, which an optimizer would apply")
-    modules = {id(each.slot.module): each.slot for each in prints}
+    gone = {id(slot.module): slot for slot in reversed(part.slots.values()) if slot.module not in layout}
+    lines += [
+        f"{slot.path}: its module is not in the model any more, and what took its place is not frozen"
+        for slot in gone.values()
+    ]
     return lines + [
-        f"{slot.path.rpartition('.')[0] or '.'}: is in training mode: its .training was set directly"
-        for slot in modules.values()
-        if MODE in entry(slot.module).handles and slot.module.training and level.sets_mode(slot.module)
+        f"{layout.path(module)}: is in training mode: its .training was set directly"
+        for module in part.modules.values()
+        if module in layout and module.training and level.sets_mode(module)
     ]
 
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from hookline.address import leaves
 from hookline.freezing.ledger import holds_mode
 
 
@@ -38,11 +37,6 @@ class Example:
     def run(self, model: nn.Module) -> Any:
         """Return what the model gives."""
         return model(*self.args, **self.kwargs)
-
-    def devices(self) -> list[torch.device]:
-        """Return the devices of its tensors."""
-        tensors = (each for _, each in leaves([*self.args, *self.kwargs.values()]) if isinstance(each, Tensor))
-        return list({tensor.device for tensor in tensors})
 
 
 @contextmanager

@@ -104,7 +104,7 @@ class Frozen:
             raise NotFrozenError("nothing is frozen here any more: it was removed, so that there is nothing to check.")
         layout = Layout(self.model)
         prints = list(self._prints.values())
-        wrong = changes(prints) + threats(prints, self._level)
+        wrong = changes(prints) + threats(layout, self._part, self._level)
         if optimizer is not None:
             optimizer_state.check_optimizer(optimizer)
             wrong += optimizer_state.audit(layout, optimizer, list(self._part.slots.values()))
@@ -113,13 +113,14 @@ class Frozen:
         if wrong:
             raise NotFrozenError("what should be frozen is not:\n" + "\n".join(f"  {line}" for line in wrong))
 
-    def report(self, example: Any = None) -> FreezeReport:
+    def report(self, example: Any = None, *, depth: int = 1) -> FreezeReport:
         """Return what is frozen, what trains, and what that costs.
 
         Args:
             example: an input of the model: a tensor, a tuple of arguments or a dict of named ones. The model is run on
                 it, to find the true prefix and what the earliest trainable tensor costs in saved activations. Left out,
                 it is the one that `freeze` was given.
+            depth: how many names of a path a row of the report has.
 
         Raises:
             FreezeError: reentrant checkpointing keeps a trainable tensor from its gradient.
@@ -129,7 +130,9 @@ class Frozen:
         before, earliest = (None, None) if given is None else self._costs(layout, given)
         random = [each for each in self._part.modules.values() if self.dropout and is_dropout(each)]
         parked = sum(optimizer_state.parked_bytes(each, self._part.slots.values()) for each in self._optimizers)
-        return FreezeReport(self.level, rows(layout), parked, before, earliest, skipped(layout, self._part, random))
+        return FreezeReport(
+            self.level, rows(layout, depth), parked, before, earliest, skipped(layout, self._part, random)
+        )
 
     def cache(
         self,

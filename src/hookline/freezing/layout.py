@@ -97,6 +97,9 @@ class Layout:
         self._by_id = {id(place.module): place for place in self.places}
         self.slots = [slot for place in self.places for slot in _slots(place, "parameter")]
 
+    def __contains__(self, module: nn.Module) -> bool:
+        return id(module) in self._by_id
+
     def path(self, module: nn.Module) -> str:
         """Return the first path of a module, `.` for the model itself."""
         return self._by_id[id(module)].paths[0] or "."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from hookline.capturing.budget import human
@@ -14,7 +15,7 @@ from hookline.table import aligned
 
 @dataclass(frozen=True)
 class Row:
-    """One child of the model, or a parameter of the model's own.
+    """One module of the model, or a parameter that is owned further up.
 
     Attributes:
         path: where.
@@ -99,14 +100,14 @@ class FreezeReport:
         return Row("total", *(sum(getattr(row, name) for row in self.rows) for name in names))
 
 
-def rows(layout: Layout) -> tuple[Row, ...]:
-    """Return the counts of each child of the model."""
+def rows(layout: Layout, depth: int) -> tuple[Row, ...]:
+    """Return the counts of each module that is so many names deep, and of parameters that are owned further up."""
     children: dict[str, list[Slot]] = {}
     seen: set[int] = set()
     for slot in (*layout.slots, *layout.buffers(place.module for place in layout.places)):
         if id(slot.tensor) not in seen:
             seen.add(id(slot.tensor))
-            children.setdefault(slot.path.split(".")[0], []).append(slot)
+            children.setdefault(".".join(slot.path.split(".")[:depth]), []).append(slot)
     return tuple(_row(path, slots) for path, slots in children.items())
 
 
@@ -116,6 +117,11 @@ def skipped(layout: Layout, part: Part, kept_random: Iterable[nn.Module]) -> tup
         f"{slot.path}: {slot.tensor.dtype} has no gradient to switch off; it is watched"
         for slot in layout.slots
         if slot.key in part.slots and slot.tensor is not None and not _has_gradients(slot.tensor)
+    ]
+    lines += [
+        f"{layout.path(module)}: has packed weights (quantised), which have no gradient and cannot be watched"
+        for module in part.modules.values()
+        if any(isinstance(each, torch.ScriptObject) for each in vars(module).values())
     ]
     return tuple(lines + [f"{layout.path(each)}: dropout follows the mode of the model" for each in kept_random])
 
