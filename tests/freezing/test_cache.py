@@ -456,3 +456,34 @@ def test_a_module_that_is_called_before_and_after_the_cut_runs_after_it(tmp_path
     features, _ = next(iter(DataLoader(cached.dataset, 4)))
     assert cached.path == "second" and bool((features < 0).any())
     torch.testing.assert_close(cached.tail(features), model(x))
+
+
+def test_a_new_head_goes_on_with_the_old_features(net, data, tmp_path) -> None:
+    hookline.freeze(warm(net, data), "stem", "layer1").cache(data, tmp_path)
+    before = {each.name: each.stat().st_mtime_ns for each in tmp_path.iterdir()}
+    net.head = nn.Linear(4, 7)
+    cached = hookline.freeze(net, "stem", "layer1").cache(data, tmp_path)
+    assert cached.tail(cached.dataset[0][0][None]).shape == (1, 7)
+    assert {each.name: each.stat().st_mtime_ns for each in tmp_path.iterdir()} == before
+    net.stem[0].padding = (1, 1)
+    refused(hookline.freeze(net, "stem", "layer1"), data, tmp_path, "holds features of other plan")
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+def test_a_compiled_model_is_cached_and_its_tail_runs_uncompiled(net, data, tmp_path) -> None:
+    graphs = []
+
+    def backend(module, inputs):
+        graphs.append(module)
+        return module.forward
+
+    warm(net, data)
+    net.layer2 = torch.compile(net.layer2, backend=backend)
+    model = torch.compile(net, backend=backend)
+    cached = hookline.freeze(model, "stem", "layer1").cache(data, tmp_path)
+    features, _ = cached.dataset[0]
+    net.eval()
+    with torch.no_grad():
+        given = cached.tail(features[None])
+        assert graphs == []
+        torch.testing.assert_close(given, model(data.tensors[0][:1]))

@@ -337,3 +337,35 @@ def test_packed_weights_are_skipped_and_said() -> None:
 def test_the_report_goes_as_deep_as_it_is_told(net) -> None:
     rows = hookline.freeze(net, "stem").report(depth=2).rows
     assert [row.path for row in rows][:3] == ["stem.0", "stem.1", "layer1.0"] and rows[0].frozen == 112
+
+
+def test_the_trial_step_runs_no_hook_of_the_optimizer_and_no_scheduler(model) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)  # patches optimizer.step
+    calls = []
+    optimizer.register_step_pre_hook(lambda *_: calls.append("before"))
+    optimizer.register_step_post_hook(lambda *_: calls.append("after"))
+    hookline.freeze(model, "0").check(optimizer)
+    assert calls == []
+    with pytest.warns(UserWarning, match=r"`lr_scheduler.step\(\)` before"):  # it has seen no step
+        scheduler.step()
+
+
+def test_an_optimizer_whose_step_cannot_be_tried_is_said(model) -> None:
+    class Demanding(torch.optim.SGD):
+        def step(self, closure=None):
+            raise ValueError("needs more")
+
+    lines = faults(hookline.freeze(model, "0"), Demanding(model.parameters(), lr=0.1))
+    assert lines == ["a step of the optimizer could not be tried: ValueError: needs more"]
+
+
+def test_torchscript_elsewhere_in_the_model_is_left_as_it_was() -> None:
+    scripted = torch.jit.script(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)))
+    model = nn.Sequential(nn.Linear(4, 4), scripted, nn.Linear(4, 2))
+    before = {name: each.clone() for name, each in model.state_dict().items()}
+    frozen = hookline.freeze(model, "0")
+    report = frozen.report(torch.randn(3, 4))
+    frozen.check(probe=torch.randn(3, 4))
+    assert report.prefix == ("0",) and report.earliest.path == "1.0.weight"
+    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())

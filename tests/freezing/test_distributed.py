@@ -82,6 +82,12 @@ FSDP2 = """
         optimizer.zero_grad()
         model(x).square().sum().backward()
         assert model[0].weight.grad is not None and model[1].weight.grad is None
+        try:
+            frozen.report(x)
+        except hookline.FreezeError as error:
+            assert "is sharded (a DTensor)" in str(error), error
+        else:
+            raise AssertionError("the order of a sharded model was not to be recorded")
     dist.destroy_process_group()
 """
 

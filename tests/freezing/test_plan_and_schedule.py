@@ -45,6 +45,8 @@ def test_a_plan_is_refused_for_other_weights_and_another_structure(net) -> None:
     hookline.Frozen.apply_plan(other, plan, strict=False).check()
     with pytest.raises(FreezeError, match="another structure"):
         hookline.Frozen.apply_plan(nn.Linear(2, 2), plan)
+    with pytest.raises(FreezeError, match=r"what the model does not have: 'layer9'"):
+        hookline.Frozen.apply_plan(net, {**plan, "frozen": {"modules": ["layer9"], "parameters": []}})
     with pytest.raises(FreezeError, match="no plan that"):
         hookline.Frozen.apply_plan(net, {"level": "function"})
     with pytest.raises(FreezeError, match="has format 99; this version of hookline reads 1"):

@@ -60,10 +60,20 @@ def _key(trial: Trial) -> dict[str, str]:
         weights.update(f"{slot.path} {each}\n".encode())
     return {
         "weights": weights.hexdigest(),
-        "plan": f"{trial.frozen.plan()['structure']} up to {trial.cut.path}",
+        "plan": f"{_structure(trial)} up to {trial.cut.path}",
         "precision": str(torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else "as the model"),
         "data": f"{len(trial.samples)} samples",
     }
+
+
+def _structure(trial: Trial) -> str:
+    """Return a hash of the modules up to the cut, with what they print of their settings; what follows may change."""
+    layout, state = Layout(trial.model), hashlib.blake2b(digest_size=16)
+    before = {id(each) for module in trial.cut.before for each in module.modules()} | trial.cut.prefix.modules.keys()
+    for module in (place.module for place in layout.places if id(place.module) in before):
+        kind = f"{type(module).__module__}.{type(module).__qualname__}({module.extra_repr()})"
+        state.update(f"{layout.path(module)} {kind}\n".encode())
+    return state.hexdigest()
 
 
 def _check_inputs(shards: Shards, samples: Samples) -> None:

@@ -45,9 +45,11 @@ def undisturbed(model: nn.Module, *, training: bool) -> Iterator[None]:
 
     What a freeze keeps in inference mode stays there. Compiled code is not used: nothing is compiled for this.
     """
-    modules = list(model.modules())
+    modules = [module for module in model.modules() if not isinstance(module, torch.jit.ScriptModule)]
     modes = [module.training for module in modules]
     buffers = [dict(module._buffers) for module in modules]
+    scripted = (each for each in model.modules() if isinstance(each, torch.jit.ScriptModule))
+    kept = [(buffer, buffer.clone()) for each in scripted for buffer in each.buffers(recurse=False)]
     gpus = {tensor.device for tensor in model.parameters() if tensor.device.type == "cuda"}
     with torch.random.fork_rng(devices=list(gpus)), torch.compiler.set_stance("force_eager"):
         try:
@@ -60,3 +62,5 @@ def undisturbed(model: nn.Module, *, training: bool) -> Iterator[None]:
             for module, mode, own in zip(modules, modes, buffers, strict=True):
                 module.training = mode
                 module._buffers.update(own)
+            for buffer, value in kept:  # TorchScript does not look at what stands in for them
+                buffer.copy_(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -13,23 +12,21 @@ from torch import nn
 from torch.optim import Optimizer
 
 from hookline.capturing.budget import bytes_of
-from hookline.errors import FreezeError, NoMatchError, NotFrozenError
+from hookline.errors import NoMatchError, NotFrozenError
 from hookline.freezing import optimizer_state, plan, prefix
 from hookline.freezing.cache import cache
 from hookline.freezing.cached_prefix import CachedPrefix
 from hookline.freezing.causes import changes, threats
 from hookline.freezing.example import Example
-from hookline.freezing.fingerprint import Fingerprint, fingerprints
-from hookline.freezing.layout import Key, Layout, Part
-from hookline.freezing.ledger import hold, let_go
+from hookline.freezing.holding import Holding
+from hookline.freezing.layout import Layout, Part
 from hookline.freezing.level import Level, is_dropout
 from hookline.freezing.naming import named
 from hookline.freezing.optimizer_state import ParameterGroup
 from hookline.freezing.probing import Probe
-from hookline.freezing.refusals import check_change
 from hookline.freezing.report import Earliest, FreezeReport, rows, skipped
 from hookline.freezing.run import record
-from hookline.freezing.saved_activations import saved_bytes, saved_bytes_without
+from hookline.freezing.saved_activations import cost
 from hookline.freezing.schedule import FreezeSchedule
 from hookline.intercept.hookable import check_module
 
@@ -45,25 +42,21 @@ class Frozen:
         dropout: whether dropout in the frozen part follows the mode of the model.
     """
 
-    def __init__(self, model: nn.Module, part: Part, level: Level, example: Example | None = None) -> None:
+    def __init__(
+        self, model: nn.Module, part: Part, level: Level, example: Example | None = None, asked: Part | None = None
+    ) -> None:
         self.model = model
         self.level = level.name
         self.dropout = level.dropout
-        self._level = level
-        self._asked = part
-        self._part = Part()
-        self._prints: dict[Key, Fingerprint] = {}
-        self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
-        self._holder = object()  # not self: what is noted of a module must not keep the model alive
+        self._holding = Holding(model, level, part if asked is None else asked)
         self._example = example
         self._probe = Probe()
-        self._removed = False
-        self._become(part)
+        self._holding.become(part)
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The paths of the frozen parameters, in the order of the model."""
-        return tuple(slot.path for slot in Layout(self.model).slots if slot.key in self._part.slots)
+        return tuple(slot.path for slot in Layout(self.model).slots if slot.key in self._holding.part.slots)
 
     def thaw(self, *where: Any) -> None:
         """Let what `where` names train again; everything, when nothing is named.
@@ -75,41 +68,41 @@ class Frozen:
             FreezeError: it cannot be thawed now: a tied parameter stays frozen, or the model is in a DDP wrapper.
         """
         if not where:
-            self._become(Part())
+            self._holding.become(Part())
             return
         layout = Layout(self.model)
         for each in where:
-            if not named(layout, [each]) & self._part:
+            if not named(layout, [each]) & self._holding.part:
                 raise NoMatchError(f"nothing that {each!r} names is frozen here; frozen are: {self._outline()}.")
-        self._become(self._part - named(layout, where))
+        self._holding.become(self._holding.part - named(layout, where))
 
     def remove(self) -> None:
         """Thaw everything, for good; calling this again does nothing."""
-        self._become(Part())
-        self._removed = True
+        self._holding.become(Part())
+        self._holding.ended = True
 
     def check(self, optimizer: Optimizer | None = None, probe: Any = None) -> None:
         """Raise if anything frozen is not what it was, naming each tensor, by how much it changed and the likely cause.
 
         Args:
             optimizer: also audit this one: every trainable parameter is in exactly one group, and a step moves
-                nothing frozen. The step is made by a copy of the optimizer and its parameters.
+                nothing frozen. The step is made by a copy of the optimizer and its parameters, which takes memory.
             probe: also run the model on this example (a tensor, a tuple of arguments or a dict of named ones) in
                 training mode: each frozen module must give bit for bit what it gives in inference mode.
 
         Raises:
             NotFrozenError: something changed, or would change.
         """
-        if self._removed:
+        if self._holding.ended:
             raise NotFrozenError("nothing is frozen here any more: it was removed, so that there is nothing to check.")
         layout = Layout(self.model)
-        prints = list(self._prints.values())
-        wrong = changes(prints) + threats(layout, self._part, self._level)
+        prints = list(self._holding.prints.values())
+        wrong = changes(prints) + threats(layout, self._holding.part, self._holding.level)
         if optimizer is not None:
             optimizer_state.check_optimizer(optimizer)
-            wrong += optimizer_state.audit(layout, optimizer, list(self._part.slots.values()))
+            wrong += optimizer_state.audit(layout, optimizer, list(self._holding.part.slots.values()))
         if probe is not None:
-            wrong += self._probe.differences(layout, self._part, Example.of(probe))
+            wrong += self._probe.differences(layout, self._holding.part, Example.of(probe))
         if wrong:
             raise NotFrozenError("what should be frozen is not:\n" + "\n".join(f"  {line}" for line in wrong))
 
@@ -128,10 +121,12 @@ class Frozen:
         layout = Layout(self.model)
         given = self._example if example is None else Example.of(example)
         before, earliest = (None, None) if given is None else self._costs(layout, given)
-        random = [each for each in self._part.modules.values() if self.dropout and is_dropout(each)]
-        parked = sum(optimizer_state.parked_bytes(each, self._part.slots.values()) for each in self._optimizers)
+        random = [each for each in self._holding.part.modules.values() if self.dropout and is_dropout(each)]
+        parked = sum(
+            optimizer_state.parked_bytes(each, self._holding.part.slots.values()) for each in self._holding.optimizers
+        )
         return FreezeReport(
-            self.level, rows(layout, depth), parked, before, earliest, skipped(layout, self._part, random)
+            self.level, rows(layout, depth), parked, before, earliest, skipped(layout, self._holding.part, random)
         )
 
     def cache(
@@ -182,9 +177,9 @@ class Frozen:
         state stays where it is: as frozen parameters have no gradients, no step uses it.
         """
         optimizer_state.check_optimizer(optimizer)
-        self._optimizers.add(optimizer)
-        optimizer_state.park(optimizer, self._part.slots.values())
-        return optimizer_state.parked_bytes(optimizer, self._part.slots.values())
+        self._holding.optimizers.add(optimizer)
+        optimizer_state.park(optimizer, self._holding.part.slots.values())
+        return optimizer_state.parked_bytes(optimizer, self._holding.part.slots.values())
 
     def plan(self) -> dict[str, Any]:
         """Return what is frozen, as JSON can hold it, for a file beside a checkpoint.
@@ -193,7 +188,9 @@ class Frozen:
         frozen tensor.
         """
         options = {"level": self.level, "dropout": self.dropout}
-        return plan.described(Layout(self.model), self._asked, self._part, options, self._prints.values())
+        return plan.described(
+            Layout(self.model), self._holding.asked, self._holding.part, options, self._holding.prints.values()
+        )
 
     @classmethod
     def apply_plan(
@@ -217,9 +214,7 @@ class Frozen:
         asked, part = plan.part(layout, held["asked"]), plan.part(layout, held["frozen"])
         if strict:
             plan.check_weights(level.proven(layout, part), held)
-        frozen = cls(model, part, level)
-        frozen._asked = asked
-        return frozen
+        return cls(model, part, level, asked=asked)
 
     def schedule(self, epochs: Mapping[int, Any]) -> FreezeSchedule:
         """Return a schedule of what trains from which epoch on: `{0: "head", 3: "layer4"}`. It is not yet applied.
@@ -232,34 +227,9 @@ class Frozen:
 
     def _costs(self, layout: Layout, example: Example) -> tuple[tuple[str, ...], Earliest | None]:
         run = record(layout, example, training=True)
-        prefix.check_gradient_arrives(layout, self._part, run)
-        part, first = prefix.true_prefix(layout, self._part, run)
-        paths = prefix.outline(layout, part)
-        if first is None:
-            return paths, None
-        saved, without = saved_bytes(self.model, example), saved_bytes_without(self.model, example, first)
-        return paths, Earliest(first.path, saved, without)
-
-    def _become(self, part: Part) -> None:
-        """Freeze and thaw until `part` is what is frozen; on an error nothing has changed."""
-        if self._removed and part:
-            raise FreezeError("this freeze was removed, for good; call hookline.freeze() again.")
-        layout = Layout(self.model)
-        check_change(layout, self._part, part)
-        added, given_back = part - self._part, self._part - part
-        prints = self._fingerprints(layout, added)
-        hold(self._holder, self._level.held(added), added.slots.values())
-        let_go(self._holder, self._level.held(given_back), given_back.slots.values())
-        self._part = part
-        for slot in self._level.proven(layout, given_back):
-            self._prints.pop(slot.key, None)
-        self._prints |= prints
-        for optimizer in self._optimizers:
-            optimizer_state.park(optimizer, added.slots.values())
-        optimizer_state.give_back(given_back.slots.values())
-
-    def _fingerprints(self, layout: Layout, part: Part) -> dict[Key, Fingerprint]:
-        return {each.slot.key: each for each in fingerprints(self._level.proven(layout, part))}
+        prefix.check_gradient_arrives(layout, self._holding.part, run)
+        part, first = prefix.true_prefix(layout, self._holding.part, run)
+        return prefix.outline(layout, part), None if first is None else cost(self.model, example, first)
 
     def _outline(self) -> str:
         paths = self.paths
@@ -274,4 +244,6 @@ class Frozen:
         self.remove()
 
     def __repr__(self) -> str:
-        return f"<Frozen of {len(self._part.slots)} parameters in {type(self.model).__name__}: {self._outline()}>"
+        return (
+            f"<Frozen of {len(self._holding.part.slots)} parameters in {type(self.model).__name__}: {self._outline()}>"
+        )

@@ -46,7 +46,7 @@ class Slot:
     def tensor(self) -> Tensor | None:
         """What is there now."""
         held = self.module._parameters if self.kind == "parameter" else self.module._buffers
-        return held.get(self.name)
+        return held[self.name] if self.name in held else None  # noqa: SIM401 - of a ScriptModule they have no get()
 
     @property
     def trains(self) -> bool:

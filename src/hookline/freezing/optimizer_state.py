@@ -117,7 +117,10 @@ def _moved_by_a_step(optimizer: Optimizer, frozen: list[Slot]) -> list[str]:
     twin = _twin(optimizer, memo)
     twins = [memo[id(tensor)] for tensor in ours]
     before = digests(twins)
-    twin.step(lambda: torch.zeros(()))  # type: ignore[arg-type, return-value] # only LBFGS needs one
+    try:
+        twin.step(lambda: torch.zeros(()))  # type: ignore[arg-type, return-value] # only LBFGS needs one
+    except Exception as error:
+        return [f"a step of the optimizer could not be tried: {type(error).__name__}: {error}"]
     return [
         f"{slot.path}: a step of the optimizer moves it, by its {'gradient' if tensor.grad is not None else 'state'}"
         for slot, tensor, was, now in zip(frozen, ours, before, digests(twins), strict=True)

@@ -60,9 +60,16 @@ def check_structure(model: nn.Module, plan: Mapping[str, Any]) -> None:
 
 
 def part(layout: Layout, paths: Mapping[str, list[str]]) -> Part:
-    """Return the modules and parameters that have the paths."""
+    """Return the modules and parameters that have the paths.
+
+    Raises:
+        FreezeError: the model has none at one of them.
+    """
     modules = {place.paths[0]: place.module for place in layout.places}
     slots = {slot.path: slot for slot in layout.slots}
+    missing = [*(set(paths["modules"]) - modules.keys()), *(set(paths["parameters"]) - slots.keys())]
+    if missing:
+        raise FreezeError(f"the plan names what the model does not have: {', '.join(map(repr, sorted(missing)))}.")
     return Part(
         {id(modules[path]): modules[path] for path in paths["modules"]},
         {slots[path].key: slots[path] for path in paths["parameters"]},

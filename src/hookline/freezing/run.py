@@ -15,6 +15,7 @@ from torch.utils.checkpoint import CheckpointFunction
 
 from hookline.address import leaves
 from hookline.core import AFTER, BEFORE, KWARGS, Hook
+from hookline.errors import FreezeError
 from hookline.freezing.example import Example, undisturbed
 from hookline.freezing.layout import Key, Layout
 from hookline.intercept.module_site import attach_all
@@ -64,7 +65,12 @@ class Run:
 
 
 def record(layout: Layout, example: Example, *, training: bool = False) -> Run:
-    """Run the model once and return what happened; the model is left as it was."""
+    """Run the model once and return what happened; the model is left as it was.
+
+    Raises:
+        FreezeError: the model is sharded.
+    """
+    _check_whole(layout)
     events: list[Event] = []
     slots = {id(slot.tensor): slot.key for slot in reversed(layout.slots)}
     hooks = (hook for place in layout.places for hook in _hooks(place.module, events))
@@ -79,6 +85,17 @@ def record(layout: Layout, example: Example, *, training: bool = False) -> Run:
             for handle in handles:
                 handle.remove()
     return Run(events)
+
+
+def _check_whole(layout: Layout) -> None:
+    """Raise FreezeError for sharded parameters: in a run FSDP2 puts others in their place, which nobody knows."""
+    home = sys.modules.get("torch.distributed.tensor")
+    sharded = (slot for slot in layout.slots if home is not None and isinstance(slot.tensor, home.DTensor))
+    if (slot := next(sharded, None)) is not None:
+        raise FreezeError(
+            f"{slot.path!r} is sharded (a DTensor), and the order in which a sharded model uses its parameters cannot "
+            "be recorded: do without an example, or do it before fully_shard."
+        )
 
 
 class _Uses(TorchDispatchMode):  # type: ignore[no-untyped-call]

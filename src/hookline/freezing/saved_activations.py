@@ -1,4 +1,4 @@
-"""How many bytes a forward pass saves for the backward pass."""
+"""How many bytes a forward pass saves for the backward pass, because of one trainable tensor."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from hookline.freezing.example import Example, undisturbed
 from hookline.freezing.layout import Slot
+from hookline.freezing.report import Earliest
 
 
 def saved_bytes(model: nn.Module, example: Example) -> int:
@@ -36,12 +37,13 @@ def saved_bytes(model: nn.Module, example: Example) -> int:
         return sum(size for storage, size in sizes.items() if storage not in own)
 
 
-def saved_bytes_without(model: nn.Module, example: Example, slot: Slot) -> int:
-    """Return the same for the case that one more parameter did not train."""
+def cost(model: nn.Module, example: Example, slot: Slot) -> Earliest:
+    """Return what a forward pass saves, and what it would save if one more parameter did not train."""
     tensor = slot.tensor
     assert tensor is not None
+    saved = saved_bytes(model, example)
     tensor.requires_grad_(False)
     try:
-        return saved_bytes(model, example)
+        return Earliest(slot.path, saved, saved_bytes(model, example))
     finally:
         tensor.requires_grad_()

@@ -38,7 +38,7 @@ class FreezeSchedule:
         self._frozen = frozen
         self._thawed: dict[int, Part] = {}
         for epoch in _checked(plan):
-            part = named(layout, [plan[epoch]]) & frozen._asked
+            part = named(layout, [plan[epoch]]) & frozen._holding.asked
             if not part:
                 raise NoMatchError(f"at {epoch}, nothing that {plan[epoch]!r} names is in what was to be frozen.")
             self._thawed[epoch] = part
@@ -59,7 +59,7 @@ class FreezeSchedule:
         Raises:
             FreezeError: it cannot be done now, see `Frozen.thaw`; nothing has been changed.
         """
-        self._frozen._become(self._frozen._asked - self._at(epoch))
+        self._frozen._holding.become(self._frozen._holding.asked - self._at(epoch))
 
     def lightning_callback(self, *, unit: Literal["epoch", "step"] = "epoch") -> Any:
         """Return a callback for a Lightning trainer that applies the schedule.

@@ -25,15 +25,17 @@ class Tail(nn.Module):
 
     The model's own code runs; the calls of modules up to there are answered with tensors of NaN of the right shapes,
     and the last one with the features, so that nothing else can enter unnoticed. Its parameters and modes are the
-    model's. One thread at a time may run it, and none the model meanwhile.
+    model's. It is not compiled. One thread at a time may run it, and none the model meanwhile.
 
     Attributes:
         model: the model.
     """
 
-    def __init__(self, frozen: Frozen, cut: Cut, example: Example, count: int, *, dense: bool) -> None:
+    def __init__(
+        self, model: nn.Module, frozen: Frozen, cut: Cut, example: Example, count: int, *, dense: bool
+    ) -> None:
         super().__init__()
-        self.model = frozen.model
+        self.model = model
         self._frozen, self._cut, self._dense = frozen, cut, dense
         self._call = Example(_blank(example.args), _blank(example.kwargs))
         self._count = count
@@ -51,10 +53,12 @@ class Tail(nn.Module):
         given = [leaf for _, leaf in leaves(list(features))]
         self._check(given)
         scale = len(given[0])
+        args, kwargs = self._blank_of([self._call.args, self._call.kwargs], scale, given[0].device)
         handles = attach_all(self._hooks(given, scale))
         try:
-            call = self._blank_of(self._call, scale, given[0].device)
-            return self.model(*call[0], **call[1])
+            # Parts that are compiled would be compiled anew each time, for hooks that are new each time.
+            with torch.compiler.set_stance("force_eager"):
+                return self.model(*args, **kwargs)
         finally:
             for handle in handles:
                 handle.remove()
@@ -63,7 +67,7 @@ class Tail(nn.Module):
         wanted = sum(isinstance(leaf, Tensor) for _, leaf in leaves(self._output))
         if len(given) != wanted or not all(isinstance(each, Tensor) for each in given):
             raise FreezeError(f"the tail is called with the {wanted} tensors that {self._cut.path!r} gives.")
-        if self._cut.prefix - self._frozen._part:
+        if self._cut.prefix - self._frozen._holding.part:
             raise FreezeError(
                 f"a part of what the features were computed with has been thawed, up to {self._cut.path!r}: train the "
                 "model itself, or cache the features of what is still frozen."
@@ -93,8 +97,6 @@ class Tail(nn.Module):
 
     def _blank_of(self, value: Any, scale: int, device: torch.device) -> Any:
         """Return NaN (0 where there is none) in the shapes of a nested value, for another number of samples."""
-        if isinstance(value, Example):
-            return self._blank_of([value.args, value.kwargs], scale, device)
 
         def blank(_: Any, leaf: Any) -> Any:
             if not isinstance(leaf, Tensor):

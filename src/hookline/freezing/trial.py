@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from hookline.address import leaves, map_leaves
+from hookline.address.paths import unwrapped
 from hookline.capturing import features
 from hookline.errors import FreezeError
 from hookline.freezing.cut import find_cut
@@ -45,14 +46,14 @@ class Trial:
     def __init__(self, frozen: Frozen, samples: Samples) -> None:
         self.frozen = frozen
         self.samples = samples
-        self.model = frozen.model
+        self.model = unwrapped(frozen.model)  # neither compiled nor in a wrapper of its own
         self.device = next(iter(self.model.parameters())).device
         self.count = min(samples.batch_size, len(samples))
         self.batch = samples.batch(range(self.count))
         self.example = self.arguments(self.batch)
         rows(samples.kept(self.batch), self.count, "what is kept beside the features", constants=False)
         layout = Layout(self.model)
-        self.cut = find_cut(layout, frozen._part, record(layout, self.example, training=True))
+        self.cut = find_cut(layout, frozen._holding.part, record(layout, self.example, training=True))
         self._check_level(layout)
         self.features = self._checked_features()
         self.tail = self._checked_tail()
@@ -110,7 +111,7 @@ class Trial:
             one = self.arguments(self.samples.batch([0])).run(self.model)
             # Code outside of modules may write in place to what it is given, which needs memory of its own.
             for dense in (False, True):
-                tail = Tail(self.frozen, self.cut, self.example, self.count, dense=dense)
+                tail = Tail(self.model, self.frozen, self.cut, self.example, self.count, dense=dense)
                 try:
                     same = close(_tensors(tail(*self.features)), _tensors(wanted), _EQUAL)
                     if same and close(_tensors(tail(*(each[:1] for each in self.features))), _tensors(one)):
