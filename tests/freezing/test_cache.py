@@ -487,3 +487,49 @@ def test_a_compiled_model_is_cached_and_its_tail_runs_uncompiled(net, data, tmp_
         given = cached.tail(features[None])
         assert graphs == []
         torch.testing.assert_close(given, model(data.tensors[0][:1]))
+
+
+class Looks(nn.Module):
+    """Its rest looks at the input in one of several ways that the first samples do not show."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.embed, self.head, self.how = nn.Embedding(9, 4), nn.Linear(4, 2), how
+
+    def forward(self, ids):
+        x = self.embed(ids.view(-1, 3))
+        if self.how == "last before the padding":
+            last = (ids != 8).sum(1) - 1
+            return self.head(x[torch.arange(len(x)), last])
+        if self.how == "a number":
+            return self.head(x.sum(1)) if (ids == 8).any() else self.head(x.mean(1))
+        return self.head(x.mean(1) + torch.zeros_like(ids)[:, :1])
+
+
+@pytest.mark.parametrize("how", ["last before the padding", "a number"])
+def test_a_rest_that_looks_at_the_input_is_refused_also_where_the_first_samples_do_not_show_it(how, tmp_path) -> None:
+    data = [(torch.tensor([1, 2, 3]), 0), (torch.tensor([0, 0, 0]), 1), (torch.tensor([5, 8, 8]), 1)]
+    frozen = hookline.freeze(Looks(how), "embed")
+    refused(frozen, DataLoader(data, 2), tmp_path, "'embed' needs more than its output")
+
+
+def test_the_shape_of_the_input_may_be_looked_at(tmp_path) -> None:
+    data = [(torch.tensor([1, 2, 3]), 0), (torch.tensor([0, 0, 0]), 1)]
+    assert len(hookline.freeze(Looks("its shape"), "embed").cache(data, tmp_path).dataset) == 2
+
+
+def test_a_folder_of_another_format_or_with_a_file_missing_is_refused(net, data, tmp_path) -> None:
+    frozen = hookline.freeze(warm(net, data), "stem")
+    frozen.cache(data, tmp_path)
+    (tmp_path / "features-000000000.safetensors").unlink()
+    refused(frozen, data, tmp_path, r"lacks features-000000000.safetensors: delete the folder")
+    index = json.loads((tmp_path / "index.json").read_text())
+    (tmp_path / "index.json").write_text(json.dumps({**index, "format": 99}))
+    refused(frozen, data, tmp_path, "has format 99; this version reads 1")
+
+
+def test_a_loader_of_single_samples_is_taken(net, data, tmp_path) -> None:
+    cached = hookline.freeze(warm(net, data), "stem").cache(DataLoader(data, 1), tmp_path)
+    net.eval()
+    several = torch.stack([cached.dataset[at][0] for at in range(5)])
+    torch.testing.assert_close(cached.tail(several), net(data.tensors[0][:5]))

@@ -369,3 +369,48 @@ def test_torchscript_elsewhere_in_the_model_is_left_as_it_was() -> None:
     frozen.check(probe=torch.randn(3, 4))
     assert report.prefix == ("0",) and report.earliest.path == "1.0.weight"
     assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
+
+
+def test_a_buffer_that_is_written_in_inference_mode_is_said_to_be(model) -> None:
+    class Counts(nn.Module):
+        def __init__(self, replaces):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+            self.replaces = replaces
+
+        def forward(self, x):
+            if self.replaces:
+                self.calls = self.calls + 1
+            else:
+                self.calls += 1
+            return x
+
+    model = nn.Sequential(Counts(False), Counts(True), nn.Linear(4, 2))
+    frozen = hookline.freeze(model, "[01]")
+    model(torch.ones(1, 4))
+    assert faults(frozen) == [
+        "0.calls: differs by 1: "
+        "statistics moved: the module writes it when it runs, or was in training mode for a while",
+        "1.calls: differs by 1: another tensor was put in its place, as by a module that assigns to it when it runs",
+    ]
+    frozen.remove()
+    frozen = hookline.freeze(model, "[01]", level="state")
+    model(torch.ones(1, 4))
+    frozen.check()
+
+
+def test_a_model_on_the_meta_device_is_frozen() -> None:
+    model = nn.Linear(3, 3, device="meta")
+    frozen = hookline.freeze(model, "weight")
+    frozen.check()
+    model.to_empty(device="cpu")
+    assert "weight: differs: another tensor was put in its place" in faults(frozen)[0]
+
+
+def test_a_regex_that_matches_nothing_is_an_error(net) -> None:
+    """F8."""
+    import re
+
+    with pytest.raises(hookline.NoMatchError, match="regex"):
+        hookline.freeze(net, re.compile("steam"))
+    assert repr(hookline.freeze(net, "head")) == "<Frozen of 2 parameters in Net: head.weight, head.bias>"

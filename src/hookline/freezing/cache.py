@@ -144,7 +144,7 @@ class _Pending:
         started = time.perf_counter()
         done = self.done + len(self.tensors)
         seconds = {"prefix": self.computing / done, "write": self.writing / done}
-        self.shards.append(self.tensors, self.hashes, seconds)
+        self.shards.append(self.tensors, self.hashes[: len(self.tensors)], seconds)  # an interrupt may come between
         self.writing += time.perf_counter() - started
         self.done, self.bytes, self.tensors, self.hashes = done, 0, [], []
 

@@ -116,13 +116,11 @@ def let_go(holder: object, modules: dict[str, list[nn.Module]], slots: Iterable[
                 if kind == MODE:
                     module.training = held_of.own_mode
     for slot in slots:
-        flag = _entry(slot.module).flags.get(slot.name)
-        if flag is None:
-            continue
+        flag = _entry(slot.module).flags[slot.name]
         flag.holders.discard(holder)
         if not flag.holders:
             del _entry(slot.module).flags[slot.name]
-            if slot.tensor is not None and slot.tensor.is_leaf:
+            if slot.tensor is not None:
                 slot.tensor.requires_grad_(flag.own)
 
 
@@ -132,7 +130,7 @@ def _hold_flags(holder: object, slots: list[Slot]) -> None:
     for slot, own in zip(slots, owns, strict=True):
         _entry(slot.module).flags.setdefault(slot.name, Flag(own)).holders.add(holder)
         tensor = slot.tensor
-        if tensor is not None and tensor.is_leaf:
+        if tensor is not None:
             tensor.requires_grad_(False)
             tensor.grad = None
 

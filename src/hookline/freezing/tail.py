@@ -13,6 +13,7 @@ from hookline.capturing.snapshot import snapshot
 from hookline.core import AFTER, AROUND, CALL, KWARGS, Hook
 from hookline.errors import FreezeError
 from hookline.freezing.cut import Cut
+from hookline.freezing.dependence import Dependence
 from hookline.freezing.example import Example
 from hookline.intercept.module_site import attach_all
 
@@ -39,6 +40,7 @@ class Tail(nn.Module):
         self._frozen, self._cut, self._dense = frozen, cut, dense
         self._call = Example(_blank(example.args), _blank(example.kwargs))
         self._count = count
+        self._watch: Dependence | None = None
         self._answers, self._output = _answers(self.model, cut, example)
 
     def forward(self, *features: Any) -> Any:
@@ -62,6 +64,16 @@ class Tail(nn.Module):
         finally:
             for handle in handles:
                 handle.remove()
+
+    def depends_on_more(self, *features: Any) -> tuple[Any, bool]:
+        """Return what the model gives, and whether it depends on any value but those of the features."""
+        self._watch = Dependence()
+        try:
+            with self._watch:
+                output = self(*features)
+            return output, self._watch.of(output)
+        finally:
+            self._watch = None
 
     def _check(self, given: Sequence[Any]) -> None:
         wanted = sum(isinstance(leaf, Tensor) for _, leaf in leaves(self._output))
@@ -105,8 +117,11 @@ class Tail(nn.Module):
             if shape and shape[0] % self._count == 0:
                 shape[0] = shape[0] // self._count * scale
             nan = float("nan") if leaf.is_floating_point() or leaf.is_complex() else 0
-            one = torch.full((), nan, dtype=leaf.dtype, device=device)
-            return one.expand(shape).clone() if self._dense else one.expand(shape)
+            one = torch.full((), nan, dtype=leaf.dtype, device=device).expand(shape)
+            answer = one.clone() if self._dense else one
+            if self._watch is not None:
+                self._watch.mark(answer)
+            return answer
 
         return map_leaves(blank, value)
 
