@@ -389,8 +389,10 @@ def test_a_buffer_that_is_written_in_inference_mode_is_said_to_be(model) -> None
     frozen = hookline.freeze(model, "[01]")
     model(torch.ones(1, 4))
     assert faults(frozen) == [
-        "0.calls: differs by 1: "
-        "statistics moved: the module writes it when it runs, or was in training mode for a while",
+        (
+            "0.calls: differs by 1: "
+            "statistics moved: the module writes it when it runs, or was in training mode for a while"
+        ),
         "1.calls: differs by 1: another tensor was put in its place, as by a module that assigns to it when it runs",
     ]
     frozen.remove()
