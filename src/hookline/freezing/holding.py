@@ -7,6 +7,7 @@ import weakref
 from torch import nn
 from torch.optim import Optimizer
 
+from hookline.core.site import registration
 from hookline.errors import FreezeError
 from hookline.freezing import optimizer_state
 from hookline.freezing.fingerprint import Fingerprint, fingerprints
@@ -43,6 +44,10 @@ class Holding:
         """Freeze and thaw until `part` is what is frozen; on an error nothing has changed."""
         if self.ended and part:
             raise FreezeError("this freeze was removed, for good; call hookline.freeze() again.")
+        with registration:  # two threads may freeze parts of one model
+            self._become(part)
+
+    def _become(self, part: Part) -> None:
         layout = Layout(self.model)
         check_change(layout, self.part, part)
         added, given_back = part - self.part, self.part - part
