@@ -533,3 +533,45 @@ def test_a_loader_of_single_samples_is_taken(net, data, tmp_path) -> None:
     net.eval()
     several = torch.stack([cached.dataset[at][0] for at in range(5)])
     torch.testing.assert_close(cached.tail(several), net(data.tensors[0][:5]))
+
+
+@pytest.mark.parametrize("length", [3, 4])
+@pytest.mark.parametrize("batch_size", [1, 2, 3])
+def test_the_axis_of_the_samples_is_told_from_others_of_their_length(length, batch_size, tmp_path) -> None:
+    class Placed(nn.Module):
+        """Positions have no axis of samples; in the middle the samples are on the second axis."""
+
+        def __init__(self):
+            super().__init__()
+            self.embed, self.place = nn.Embedding(9, 4), nn.Embedding(4, 4)
+            self.mix = nn.GRU(4, 4)
+            self.body, self.head = nn.Linear(4, 4), nn.Linear(4, 2)
+
+        def forward(self, ids):
+            x = self.embed(ids) + self.place(torch.arange(ids.shape[1]))
+            x, _ = self.mix(x.transpose(0, 1))
+            return self.head(self.body(x.transpose(0, 1)))
+
+    model, data = Placed(), [(torch.arange(length) + at, at) for at in range(5)]
+    frozen = hookline.freeze(model, "embed", "place", "mix", "body")
+    cached = frozen.cache(DataLoader(data, batch_size), tmp_path)
+    features, _ = next(iter(DataLoader(cached.dataset, 5)))
+    torch.testing.assert_close(cached.tail(features), model(torch.stack([each for each, _ in data])))
+
+
+def test_a_shape_that_grows_in_another_way_with_the_samples_is_refused(tmp_path) -> None:
+    class Pairs(nn.Module):
+        def forward(self, x):
+            return x[:, None] - x[None]
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.pairs, self.body, self.head = Pairs(), nn.Linear(2, 2), nn.Linear(2, 2)
+
+        def forward(self, x):
+            self.pairs(x)
+            return self.head(self.body(x))
+
+    data = TensorDataset(torch.randn(4, 2), torch.arange(4))
+    refused(hookline.freeze(Model(), "body"), data, tmp_path, "not one axis that grows with their number")

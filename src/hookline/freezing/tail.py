@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from hookline.address import leaves, map_leaves
+from hookline.address import leaves
 from hookline.capturing.snapshot import snapshot
-from hookline.core import AFTER, AROUND, CALL, KWARGS, Hook
+from hookline.core import AROUND, CALL, Hook
 from hookline.errors import FreezeError
 from hookline.freezing.cut import Cut
 from hookline.freezing.dependence import Dependence
-from hookline.freezing.example import Example
+from hookline.freezing.stand_ins import Recorded, StandIn, filled
 from hookline.intercept.module_site import attach_all
 
 if TYPE_CHECKING:
@@ -32,16 +32,11 @@ class Tail(nn.Module):
         model: the model.
     """
 
-    def __init__(
-        self, model: nn.Module, frozen: Frozen, cut: Cut, example: Example, count: int, *, dense: bool
-    ) -> None:
+    def __init__(self, model: nn.Module, frozen: Frozen, cut: Cut, recorded: Recorded, *, dense: bool) -> None:
         super().__init__()
         self.model = model
-        self._frozen, self._cut, self._dense = frozen, cut, dense
-        self._call = Example(_blank(example.args), _blank(example.kwargs))
-        self._count = count
+        self._frozen, self._cut, self._recorded, self._dense = frozen, cut, recorded, dense
         self._watch: Dependence | None = None
-        self._answers, self._output = _answers(self.model, cut, example)
 
     def forward(self, *features: Any) -> Any:
         """Return what the model gives.
@@ -54,9 +49,9 @@ class Tail(nn.Module):
         """
         given = [leaf for _, leaf in leaves(list(features))]
         self._check(given)
-        scale = len(given[0])
-        args, kwargs = self._blank_of([self._call.args, self._call.kwargs], scale, given[0].device)
-        handles = attach_all(self._hooks(given, scale))
+        count = len(given[0])
+        args, kwargs = self._fill(self._recorded.call, count, given[0].device)
+        handles = attach_all(self._hooks(given, count))
         try:
             # Parts that are compiled would be compiled anew each time, for hooks that are new each time.
             with torch.compiler.set_stance("force_eager"):
@@ -76,7 +71,7 @@ class Tail(nn.Module):
             self._watch = None
 
     def _check(self, given: Sequence[Any]) -> None:
-        wanted = sum(isinstance(leaf, Tensor) for _, leaf in leaves(self._output))
+        wanted = sum(isinstance(leaf, StandIn) for _, leaf in leaves(self._recorded.output))
         if len(given) != wanted or not all(isinstance(each, Tensor) for each in given):
             raise FreezeError(f"the tail is called with the {wanted} tensors that {self._cut.path!r} gives.")
         if self._cut.prefix - self._frozen._holding.part:
@@ -85,63 +80,34 @@ class Tail(nn.Module):
                 "model itself, or cache the features of what is still frozen."
             )
 
-    def _hooks(self, given: list[Tensor], scale: int) -> list[tuple[nn.Module, Hook, str]]:
+    def _hooks(self, given: list[Tensor], count: int) -> list[tuple[nn.Module, Hook, str]]:
         reached: list[bool] = []
         # The model's code may write in place to what it takes for the output of its own module.
         features = (snapshot(each, detach=False) for each in given)
 
         def last(_call: Any, _proceed: Callable[[], Any]) -> Any:
             reached.append(True)
-            return map_leaves(lambda _, leaf: next(features) if isinstance(leaf, Tensor) else leaf, self._output)
+            return filled(self._recorded.output, lambda _: next(features))
 
         def answering(outputs: list[Any]) -> Callable[..., Any]:
             left = iter(outputs)
 
             def answer(_call: Any, proceed: Callable[[], Any]) -> Any:
-                return proceed() if reached else self._blank_of(next(left), scale, given[0].device)
+                return proceed() if reached else self._fill(next(left), count, given[0].device)
 
             return answer
 
         hooks = [
-            (module, Hook(AROUND, answering(self._answers[id(module)]), CALL), "forward") for module in self._cut.before
+            (module, Hook(AROUND, answering(self._recorded.answers[id(module)]), CALL), "forward")
+            for module in self._cut.before
         ]
         return [*hooks, (self._cut.module, Hook(AROUND, last, CALL), "forward")]
 
-    def _blank_of(self, value: Any, scale: int, device: torch.device) -> Any:
-        """Return NaN (0 where there is none) in the shapes of a nested value, for another number of samples."""
-
-        def blank(_: Any, leaf: Any) -> Any:
-            if not isinstance(leaf, Tensor):
-                return leaf
-            shape = list(leaf.shape)
-            if shape and shape[0] % self._count == 0:
-                shape[0] = shape[0] // self._count * scale
-            nan = float("nan") if leaf.is_floating_point() or leaf.is_complex() else 0
-            one = torch.full((), nan, dtype=leaf.dtype, device=device).expand(shape)
-            answer = one.clone() if self._dense else one
+    def _fill(self, value: Any, count: int, device: torch.device) -> Any:
+        def fill(stand_in: StandIn) -> Tensor:
+            answer = stand_in.filled(count, device, dense=self._dense)
             if self._watch is not None:
                 self._watch.mark(answer)
             return answer
 
-        return map_leaves(blank, value)
-
-
-def _answers(model: nn.Module, cut: Cut, example: Example) -> tuple[dict[int, list[Any]], Any]:
-    """Run the model; return what each module before the cut gave at each call, and what the cut's module gave."""
-    outputs: dict[int, list[Any]] = {id(module): [] for module in (*cut.before, cut.module)}
-
-    def note(module: nn.Module, _args: Any, _kwargs: Any, output: Any) -> None:
-        outputs[id(module)].append(_blank(output))
-
-    handles = attach_all((module, Hook(AFTER, note, KWARGS), "forward") for module in (*cut.before, cut.module))
-    try:
-        example.run(model)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return outputs, outputs[id(cut.module)][0]
-
-
-def _blank(value: Any) -> Any:
-    """Return a nested value with meta tensors in the place of tensors."""
-    return map_leaves(lambda _, leaf: leaf.detach().to("meta") if isinstance(leaf, Tensor) else leaf, value)
+        return filled(value, fill)

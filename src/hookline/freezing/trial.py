@@ -19,6 +19,7 @@ from hookline.freezing.level import is_dropout
 from hookline.freezing.probing import hashed
 from hookline.freezing.run import record
 from hookline.freezing.samples import Samples, rows
+from hookline.freezing.stand_ins import Recorded
 from hookline.freezing.tail import Tail
 
 if TYPE_CHECKING:
@@ -108,14 +109,16 @@ class Trial:
         failed: Exception | None = None
         with undisturbed(self.model, training=False), torch.no_grad():
             wanted = self.example.run(self.model)
-            one = self.arguments(self.samples.batch([0])).run(self.model)
+            one = self.arguments(self.samples.batch([0]))
+            wanted_of_one = one.run(self.model)
+            recorded = Recorded(self.model, self.cut, self.example, one, self.count)
             # Code outside of modules may write in place to what it is given, which needs memory of its own.
             for dense in (False, True):
-                tail = Tail(self.model, self.frozen, self.cut, self.example, self.count, dense=dense)
+                tail = Tail(self.model, self.frozen, self.cut, recorded, dense=dense)
                 try:
                     given, more = tail.depends_on_more(*self.features)
                     same = not more and close(_tensors(given), _tensors(wanted), _EQUAL)
-                    if same and close(_tensors(tail(*(each[:1] for each in self.features))), _tensors(one)):
+                    if same and close(_tensors(tail(*(each[:1] for each in self.features))), _tensors(wanted_of_one)):
                         return tail
                 except Exception as error:
                     failed = error
