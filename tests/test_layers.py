@@ -17,6 +17,8 @@ ORDER = [
     "hooks",
     "capturing",
     "editing",
+    "freezing",
+    "testing",
     "cli",
 ]
 

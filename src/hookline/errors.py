@@ -8,9 +8,11 @@ HooklineError
 │   ├── NoMatchError   (LookupError)   an address that fits nothing in the model
 │   └── PartError      (LookupError)   a part that the value at hand does not have
 ├── CaptureError       (RuntimeError)  a value that cannot be captured, kept or saved
-├── EditError      (ValueError)     an edit does not fit the value, or another edit
+├── EditError          (ValueError)    an edit does not fit the value, or another edit
 │   └── PlanError                      a plan of edits that cannot be read, saved, or is for another model
-├── RecomputeError (RuntimeError)  activation checkpointing repeats a call with other hooks than it had
+├── RecomputeError     (RuntimeError)  activation checkpointing repeats a call with other hooks than it had
+├── FreezeError        (RuntimeError)  something cannot be frozen, thawed or cached as asked
+├── NotFrozenError     (RuntimeError)  what should be frozen has changed, or is about to
 ├── CallsError         (LookupError)   one value was asked for where there are none or several
 ├── NeverFiredError    (RuntimeError)  a hook that was asked for did not run, under strict=True
 └── MissingExtraError  (ImportError)   an optional dependency is not installed
@@ -69,6 +71,14 @@ class RecomputeError(HooklineError, RuntimeError):
 
     The gradients would be those of another function than the one that was run.
     """
+
+
+class FreezeError(HooklineError, RuntimeError):
+    """Something cannot be frozen, thawed or cached as it was asked for; the message says why and what to do."""
+
+
+class NotFrozenError(HooklineError, RuntimeError):
+    """What should be frozen has changed, or is about to; the message names each tensor and the likely cause."""
 
 
 class CallsError(HooklineError, LookupError):

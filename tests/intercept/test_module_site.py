@@ -175,3 +175,14 @@ def test_a_module_without_hooks_has_no_sites_whatever_was_tried() -> None:
     for method in ("forward", "encode"):
         attach(module, Hook(AFTER, tenfold, ARGS), method).remove()
     assert sites(module) == {}
+
+
+def test_a_hook_on_train_alone_leaves_the_fast_path_on(mlp: nn.Sequential) -> None:
+    on_train = attach(mlp[0], Hook(AFTER, lambda module, args, output: None, ARGS), "train")
+    assert not mlp[0]._forward_hooks
+    on_forward = attach(mlp[0], Hook(AFTER, lambda module, args, output: None, ARGS))
+    assert mlp[0]._forward_hooks
+    on_forward.remove()
+    assert not mlp[0]._forward_hooks
+    on_train.remove()
+    assert type(mlp[0]) is nn.Linear

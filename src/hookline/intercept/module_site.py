@@ -12,7 +12,14 @@ from hookline.core.site import NOWHERE, registration
 from hookline.intercept.hookable import check_module
 from hookline.intercept.hooked_class import catch, restore_class
 from hookline.intercept.made import made_from, set_class
-from hookline.intercept.state import FAST_PATH, has_sites, keep_off_fast_path, site_key
+from hookline.intercept.state import (
+    FAST_PATH,
+    OUTSIDE_FORWARD,
+    has_forward_sites,
+    has_sites,
+    keep_off_fast_path,
+    site_key,
+)
 
 
 def attach(module: Module, hook: Hook, method: str = "forward") -> Handle:
@@ -62,9 +69,10 @@ def release(module: Module, hook: Hook, method: str = "forward") -> None:
             if made is not None and made.single:  # the usual case: nothing else to look for
                 state["_forward_hooks"].pop(FAST_PATH, None)
                 set_class(module, made.base)
-            elif not has_sites(module):
+            elif not has_forward_sites(module):
                 state["_forward_hooks"].pop(FAST_PATH, None)
-                restore_class(module)
+                if not has_sites(module):
+                    restore_class(module)
 
 
 def _catch(module: Module, state: dict[str, Any], method: str) -> None:
@@ -72,4 +80,5 @@ def _catch(module: Module, state: dict[str, Any], method: str) -> None:
     if "_forward_hooks" not in state:
         check_module(module)
     catch(module, method)
-    state["_forward_hooks"][FAST_PATH] = keep_off_fast_path
+    if method not in OUTSIDE_FORWARD:
+        state["_forward_hooks"][FAST_PATH] = keep_off_fast_path

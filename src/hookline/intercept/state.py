@@ -32,6 +32,10 @@ in its `_forward_hooks`. See torch/nn/modules/transformer.py, "forward pre-/hook
 """
 
 
+OUTSIDE_FORWARD = frozenset({"train", "_load_from_state_dict"})
+"""Methods that no forward calls: who hooks only these leaves the fast path, and the speed of each call, as they are."""
+
+
 def keep_off_fast_path(module: nn.Module, *_: Any) -> None:
     """Do nothing (torch.jit.script stops here: remove hookline's hooks before you script a module)."""
     if not has_sites(module):
@@ -43,6 +47,11 @@ def keep_off_fast_path(module: nn.Module, *_: Any) -> None:
 def has_sites(module: nn.Module) -> bool:
     """Return whether anything is hooked on `module`."""
     return any(key.startswith(PREFIX) for key in list(module.__dict__))
+
+
+def has_forward_sites(module: nn.Module) -> bool:
+    """Return whether anything is hooked on `module` that runs in a forward pass."""
+    return not sites(module).keys() <= OUTSIDE_FORWARD
 
 
 def sites(module: nn.Module) -> dict[str, Site]:
