@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hookline.address import Target
-from hookline.editing.indexing import are_disjoint
+from hookline.editing.indexing import are_apart, are_disjoint
 from hookline.editing.plan import Entry
 from hookline.errors import EditError
 
@@ -36,27 +36,27 @@ def check_conflicts(sites: Sequence[tuple[Entry, Target]]) -> None:
 
 
 def _overlap(one: Entry, target: Target, other: Entry, its: Target) -> bool:
+    if _rows_disjoint(one.rows, other.rows):  # first: in a sweep there are many, and this tells all of them apart
+        return False
     a, b = target.address.part, its.address.part
     shorter = min(len(a), len(b))
     if a[:shorter] != b[:shorter]:
         return False
     if len(a) == len(b) and are_disjoint(one.operation.index, other.operation.index):
         return False
-    if one.calls is not None and other.calls is not None and not one.calls & other.calls:
-        return False
-    return not _rows_disjoint(one.rows, other.rows)
+    return one.calls is None or other.calls is None or bool(one.calls & other.calls)
 
 
 def _rows_disjoint(one: slice | Tensor | None, other: slice | Tensor | None) -> bool:
     if one is None or other is None:
         return False
     if isinstance(one, slice) and isinstance(other, slice):
-        return are_disjoint((one,), (other,))
+        return are_apart(one, other)
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         first, second = _numbers(one), _numbers(other)
         return min(first | second, default=0) >= 0 and not first & second
     rows, among = (_numbers(one), other) if isinstance(one, Tensor) else (_numbers(other), one)  # type: ignore[arg-type]
-    return all(row >= 0 and are_disjoint((row,), (among,)) for row in rows)
+    return all(row >= 0 and are_apart(row, among) for row in rows)
 
 
 def _numbers(rows: Tensor) -> set[int]:

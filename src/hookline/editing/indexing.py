@@ -43,20 +43,32 @@ def selected(value: Tensor, index: Index) -> Tensor:
     try:
         return value[_on_device(index, value)]
     except IndexError as error:
-        raise EditError(
-            f"the index [{spelt(index)}] does not fit a value of shape {tuple(value.shape)}: {error}."
-        ) from None
+        raise _unfit(value, index, error) from None
 
 
-def written(value: Tensor, index: Index, new: Tensor) -> Tensor:
-    """Return a copy of the value with other elements at the index."""
+def written(value: Tensor, index: Index, new: Tensor | float) -> Tensor:
+    """Return a copy of the value with other elements at the index.
+
+    Raises:
+        EditError: the index does not fit the shape.
+    """
     copy = value.clone()
-    copy[_on_device(index, value)] = new
+    try:
+        copy[_on_device(index, value)] = new
+    except IndexError as error:
+        raise _unfit(value, index, error) from None
     return copy
 
 
+def _unfit(value: Tensor, index: Index, error: Exception) -> EditError:
+    return EditError(f"the index [{spelt(index)}] does not fit a value of shape {tuple(value.shape)}: {error}.")
+
+
 def _on_device(index: Index, value: Tensor) -> Index:
-    return tuple(entry.to(value.device) if isinstance(entry, Tensor) else entry for entry in index)
+    for entry in index:
+        if isinstance(entry, Tensor):
+            return tuple(entry.to(value.device) if isinstance(entry, Tensor) else entry for entry in index)
+    return index
 
 
 def spelt(index: Index) -> str:
@@ -82,7 +94,7 @@ def are_disjoint(one: Index | None, other: Index | None) -> bool:
     pairs = _beside(one, other)
     if Ellipsis in map(_kind, one) and Ellipsis in map(_kind, other):  # behind it axes are counted from the last
         pairs += _beside(one[::-1], other[::-1])
-    return any(_apart(a, b) for a, b in pairs)
+    return any(are_apart(a, b) for a, b in pairs)
 
 
 def _kind(entry: Any) -> Any:
@@ -99,7 +111,8 @@ def _beside(one: Sequence[Any], other: Sequence[Any]) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _apart(a: Any, b: Any) -> bool:
+def are_apart(a: int | slice, b: int | slice) -> bool:
+    """Return whether two entries of an index surely mean different positions, whatever the length of the axis."""
     first, second = _span(a), _span(b)
     return first is not None and second is not None and (first[1] <= second[0] or second[1] <= first[0])
 

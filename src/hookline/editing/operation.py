@@ -38,11 +38,22 @@ class Operation:
     operands: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     index: Index | None = None
     function: Callable[[Any], Any] | None = None
+    _fill: float | None = dataclasses.field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # The number that goes into each element, if that is all there is to do: the old ones need not be looked at.
+        number = 0 if self.name == "zero" else self.operands.get("value") if self.name == "replace" else None
+        object.__setattr__(self, "_fill", number if isinstance(number, (int, float)) else None)
 
     def __getitem__(self, index: Any) -> Operation:
         if self.index is not None:
             raise EditError(f"{self} has an index already; write one index for all axes.")
         return dataclasses.replace(self, index=checked_index(index))
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is another for each call."""
+        return self.name in {"noise", "patch"}
 
     @property
     def overwrites(self) -> bool:
@@ -59,6 +70,10 @@ class Operation:
         Raises:
             EditError: an operand, or what the function returned, does not fit; the message lacks the address.
         """
+        if self.index is not None and (
+            self.name == "zero" or self._fill is not None
+        ):  # nothing of the old is looked at
+            return written(value, self.index, 0 if self._fill is None else _like(self._fill, value, self))
         part = value if self.index is None else selected(value, self.index)
         if self.function is not None:
             changed = self.function(part)
@@ -91,6 +106,11 @@ def computes(name: str) -> Callable[[Compute], Compute]:
         return function
 
     return register
+
+
+def known_operations() -> list[str]:
+    """Return the names of all operations."""
+    return sorted(_computes)
 
 
 def _like(operand: Any, part: Tensor, operation: Operation) -> Any:

@@ -58,7 +58,8 @@ class EditPlan(Sequence[Entry]):
 
     Args:
         edits: from where (an address, module, class, regex, predicate) to what: an operation, a function of the value,
-            or a list of these. Functions get the value that the address names, and return the new one.
+            or a list of these; or a list of such pairs. Functions get the value that the address names, and return
+            the new one.
         rows, calls, when: limit all edits of this plan, see `hookline.edit`.
 
     Raises:
@@ -67,16 +68,21 @@ class EditPlan(Sequence[Entry]):
 
     def __init__(
         self,
-        edits: Mapping[Any, What] | Sequence[Entry] = (),
+        edits: Mapping[Any, What] | Sequence[Entry | tuple[Any, What]] = (),
         *,
         rows: Any = None,
         calls: Any = None,
         when: Callable[[Any], Any] | None = None,
     ) -> None:
-        if isinstance(edits, Mapping):
-            limits = (checked_rows(rows), checked_calls(calls), _checked_when(when))
-            edits = [Entry(where, each, *limits) for where, what in edits.items() for each in operations_of(what)]
-        self._entries = tuple(edits)
+        limits = (checked_rows(rows), checked_calls(calls), _checked_when(when))
+        entries: list[Entry] = []
+        for edit in edits.items() if isinstance(edits, Mapping) else edits:
+            if isinstance(edit, Entry):
+                entries.append(edit)
+            else:
+                where, what = edit
+                entries += [Entry(where, each, *limits) for each in operations_of(what)]
+        self._entries = tuple(entries)
         self.structure: dict[str, Any] | None = None  # of the model that the plan was saved with
 
     def __getitem__(self, index: Any) -> Any:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from hookline.address import select
 from hookline.editing.indexing import Index
-from hookline.editing.operation import Operation
+from hookline.editing.operation import Operation, known_operations
 from hookline.editing.operations import bound
 from hookline.editing.plan import EditPlan, Entry
 from hookline.errors import HooklineError, MissingExtraError, PlanError
@@ -40,7 +40,10 @@ def save(plan: EditPlan, path: Path, model: nn.Module | None) -> None:
             from safetensors.torch import save as to_bytes  # noqa: PLC0415 - an extra
         except ImportError:
             raise MissingExtraError("saving tensors needs safetensors: pip install 'hookline[save]'.") from None
-        _write(path.with_suffix(".safetensors"), to_bytes({k: v.detach().contiguous() for k, v in tensors.items()}))
+        _write(
+            path.with_suffix(".safetensors"),
+            to_bytes({name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}),
+        )
     _write(path, text.encode())
 
 
@@ -105,6 +108,8 @@ def _entry_to_json(entry: Entry, tensors: dict[str, Tensor]) -> dict[str, Any]:
 
 
 def _entry_from_json(data: dict[str, Any], tensors: dict[str, Tensor]) -> Entry:
+    if data["operation"] not in known_operations() and "function" not in data:
+        raise PlanError(f"there is no operation {data['operation']!r}; there are {', '.join(known_operations())}.")
     operands = {name: _from_json(value, tensors) for name, value in data.get("operands", {}).items()}
     index: Index | None = None
     if "index" in data:

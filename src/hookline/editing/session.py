@@ -9,14 +9,18 @@ from typing import Any, Literal, overload
 
 from torch import nn
 
-from hookline.address import Target, select
-from hookline.editing.change import Change
+from hookline.address import Selection, Target, select
+from hookline.core import AFTER, ARGS, BEFORE, CALL, Hook
+from hookline.editing.change import Change, Place
 from hookline.editing.conflict import check_conflicts
 from hookline.editing.operations import bound
-from hookline.editing.plan import EditPlan, What
+from hookline.editing.plan import EditPlan, Entry, What
 from hookline.errors import AddressError, EditError, NeverFiredError, NeverFiredWarning
-from hookline.hooks import Hooks
+from hookline.hooks.never_fired import why_never_fired
+from hookline.hooks.record import Record
+from hookline.hooks.scope import Scope
 from hookline.intercept.hookable import check_module
+from hookline.intercept.placing import place_all
 
 
 @overload
@@ -96,7 +100,7 @@ def edit(
     """
     check_module(model)
     if not isinstance(where, EditPlan):
-        plan = EditPlan(where if isinstance(where, Mapping) else {where: what}, rows=rows, calls=calls, when=when)
+        plan = EditPlan(where if isinstance(where, Mapping) else [(where, what)], rows=rows, calls=calls, when=when)
     elif rows is None and calls is None and when is None:
         plan = where
     else:
@@ -110,6 +114,7 @@ class Edits:
     """Edits that are on a model: a context manager that takes them off.
 
     Attributes:
+        model: the model.
         plan: what is done.
     """
 
@@ -124,26 +129,40 @@ class Edits:
     ) -> None:
         self.plan = plan
         self._strict = strict
-        sites = [(entry, target) for entry in plan for target in select(model, entry.where)]
+        sites = _sites_of(model, plan)
         for _, target in sites:
             if target.address.grad:
                 raise AddressError(f"{target} names a gradient: use Hooks.gradient to change it.")
         if not allow_overlap:
             check_conflicts(sites)
-        changes = [Change(entry, bound(entry.operation, _address(target)), target) for entry, target in sites]
-        self._changes = changes
-        self._hooks = Hooks(model, scope=scope, strict=strict)
+        self.model = model
+        self._places = places_of(sites)
+        self._scope = Scope() if scope == "context" else None
+        if self._scope:
+            self._scope.enter()
         try:
-            for change in changes:
-                register = self._hooks.before if change.target.address.side == "input" else self._hooks.after
-                register(str(change.target), change)
+            self._handles = place_all((place.target, self._hook(place)) for place in self._places)
         except BaseException:
-            self._hooks.remove()
+            self._leave_scope()
             raise
 
     def remove(self) -> None:
         """Take the edits off; calling this again does nothing."""
-        self._hooks.remove()
+        for handle in self._handles:
+            handle.remove()
+        self._leave_scope()
+
+    def _hook(self, place: Place) -> Hook:
+        applies = self._scope.applies if self._scope else None
+        before = place.target.address.side == "input"
+        if place.is_plain and not before:  # the usual case, at the least cost
+            return Hook(AFTER, place.after, ARGS, applies=applies, about=Record(place.target, place))
+        return Hook(BEFORE if before else AFTER, place, CALL, applies=applies, about=Record(place.target, place))
+
+    def _leave_scope(self) -> None:
+        if self._scope:
+            self._scope.leave()
+            self._scope = None
 
     def __enter__(self) -> Edits:
         return self
@@ -151,22 +170,57 @@ class Edits:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._hooks.__exit__(kind, error, trace)
-        idle = [change for change in self._changes if change.is_idle] if error is None else []
-        if idle:
-            text = "\n".join(change.why_idle() for change in idle)
+        silent = [] if error is not None else self._silent()
+        self.remove()
+        if silent:
+            text = "\n".join(silent)
             if self._strict:
                 raise NeverFiredError(text)
             warnings.warn(text, NeverFiredWarning, stacklevel=2)
 
+    def _silent(self) -> list[str]:
+        """Return a sentence for each edit that was never applied."""
+        ran = any(place.called for place in self._places)
+        sentences = []
+        for place in self._places:
+            if not place.called:
+                why = why_never_fired(self.model, place.target, others_ran=ran)
+                sentences.append(f"the edit of {str(place.target)!r} was never applied: {why}")
+            sentences += filter(None, [change.why_idle(place.target) for change in place.changes])
+        return sentences
+
     def describe(self) -> str:
         """Return the edits in the order in which they are applied, each with the places that it matched."""
-        return "\n".join(f"{change.target}: {change.entry.operation}" for change in self._changes)
+        return "\n".join(
+            f"{place.target}: {change.entry.operation}" for place in self._places for change in place.changes
+        )
 
     def __repr__(self) -> str:
         return f"<edits>\n{self.plan.describe()}"
 
 
-def _address(target: Target) -> str:
-    """Return the address under which features have what an edit changes."""
-    return str(target)
+def _sites_of(model: nn.Module, plan: EditPlan) -> list[tuple[Entry, Target]]:
+    """Return each edit with each place that it names; an address that many edits have is looked for once."""
+    known: dict[str, Selection] = {}
+    sites = []
+    for entry in plan:
+        selection = known.get(entry.where) if isinstance(entry.where, str) else None
+        if selection is None:
+            selection = select(model, entry.where)
+            if isinstance(entry.where, str):
+                known[entry.where] = selection
+        sites += [(entry, target) for target in selection]
+    return sites
+
+
+def places_of(sites: list[tuple[Entry, Target]]) -> list[Place]:
+    """Return the places with their edits in order: those that follow each other at one place go together."""
+    places: list[Place] = []
+    for entry, target in sites:
+        change = Change(entry, bound(entry.operation, str(target)))
+        last = next((place for place in reversed(places) if place.target.module is target.module), None)
+        if last is not None and last.target.address == target.address:
+            places[places.index(last)] = Place(target, (*last.changes, change))
+        else:
+            places.append(Place(target, (change,)))
+    return places

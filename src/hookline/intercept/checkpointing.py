@@ -23,6 +23,8 @@ from hookline.core.numbering import Repeated
 from hookline.errors import RecomputeError
 
 _top_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+_current_pass = torch._C._current_graph_task_id
+_forward_mode = torch._C._is_fwd_grad_enabled
 _NOTES = "hookline_calls"
 
 
@@ -83,9 +85,13 @@ def changed(hook: Hook, module: nn.Module) -> None:
     """
     if torch.compiler.is_dynamo_compiling() or torch.is_inference_mode_enabled():
         return
+    forward = _current_pass() == -1
+    # The usual case. (Autograd functions run their forward without forward-mode gradients, torch.no_grad leaves those.)
+    if forward and _forward_mode() and _top_hooks(True) is None:
+        return
     if getattr(hook.about, "only_looks", False):
         return
-    if torch._C._current_graph_task_id() == -1:
+    if forward:
         notes = _notes_of_region()
         if notes is not None:
             notes.changers[hook] = _described(hook, module)
@@ -109,7 +115,7 @@ def _described(hook: Hook, module: nn.Module) -> str:
 def _notes_of_region() -> _Notes | None:
     """Return the notes of the region in which this is called in the forward pass; None outside."""
     region, attribute = _held_by_hook("frame"), "recompute_fn"
-    if region is None and not torch.is_grad_enabled():  # so the autograd function runs it
+    if region is None and not _forward_mode():  # so an autograd function may run it
         region, attribute = _context_of(CheckpointFunction.forward), "run_function"
     if region is None:
         return None
