@@ -1,0 +1,201 @@
+"""Look at a model: run it once, and make a report of what it did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hookline.address import select
+from hookline.address.paths import places
+from hookline.capturing.budget import bytes_of, human
+from hookline.capturing.session import capture
+from hookline.intercept.hookable import check_module
+from hookline.looking.layer_table import LayerTable, run, table_of
+from hookline.looking.report.document import Report, rendered
+from hookline.looking.report.finding import Finding, table_findings
+from hookline.looking.report.hero import Hero
+from hookline.looking.report.sample import Detail, Order, kept, levels_for
+from hookline.looking.report.site import Site, sources_of
+from hookline.looking.untouched import untouched
+from hookline.looking.watch import Watch
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one run of a model has shown.
+
+    Attributes:
+        table: the layer table.
+        sites: the modules that were asked for, in execution order.
+        output: what the model returned.
+        why: of modules that were not called.
+    """
+
+    table: LayerTable
+    sites: list[Site]
+    output: Any
+
+
+def look(
+    model: nn.Module,
+    *inputs: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    at: Any = None,
+    title: str | None = None,
+    photo: Tensor | None = None,
+    tokens: Sequence[str] = (),
+    labels: Sequence[str] = (),
+    choices: Sequence[str] = (),
+    order: Order = "index",
+    item: int = 0,
+    size: int | str = "15 MB",
+) -> Report:
+    """Run `model(*inputs, **kwargs)` once, and return a report of what each module gave.
+
+    ```python
+    hookline.look(model, x).save("report.html")
+    ```
+
+    The run is made without gradients and in the model's present mode; buffers and random numbers are as before
+    afterwards.
+
+    Args:
+        model: the model.
+        inputs: its positional arguments.
+        kwargs: its keyword arguments.
+        at: where to look, as everywhere; None for all modules. The layer table has all modules either way.
+        title: of the page; by default the model's class.
+        photo: what the input was made from, uint8 of shape (3, height, width), to draw maps over.
+        tokens: the words of the input, to name rows with.
+        labels: names of the classes, when the output has a score for each: the five likeliest are listed.
+        choices: what was done to make the input, to be listed with what was chosen here.
+        order: of the channels of a feature map: "index", "energy" or "variance".
+        item: which of the batch is drawn; the numbers are of all of it.
+        size: bytes that the file may have; pictures are left out, and the report says which, until it fits.
+
+    Returns:
+        The report; `report.save("report.html")` writes it to one file, which needs nothing else.
+
+    Raises:
+        NoMatchError: `at` names nothing in the model. Then it was not run.
+        ModelRunError: the model failed; the error has the layer table up to there.
+        MissingExtraError: jinja2 or matplotlib is not installed.
+    """
+    check_module(model)
+    budget = bytes_of(size)
+    paths = None if at is None else {target.path for target in select(model, at)}
+    seen = _watched(model, inputs, dict(kwargs or {}), paths)
+    hero = Hero.of(seen.output, photo=photo, tokens=tokens, labels=labels, item=item)
+    said = [*choices, *_draw(seen.sites, budget, item=item, order=order, tokens=tokens)]
+    findings = table_findings(seen.table)
+    for site in seen.sites:
+        site.flags = [f"{each.kind}: {each.text}" for each in findings if each.path == site.path]
+    return _document(model, seen, hero, findings, said, title or type(model).__name__, tokens)
+
+
+def _watched(model: nn.Module, inputs: Sequence[Any], kwargs: dict[str, Any], paths: set[str] | None) -> Look:
+    watch = Watch(model)
+    with torch.no_grad(), untouched(model), watch.on():
+        wanted = [
+            place.module
+            for place in places(model)
+            if (place.paths[0] or ".") not in watch.refused and (paths is None or (place.paths[0] or ".") in paths)
+        ]
+        features = capture(model, wanted)
+        try:
+            output = run(watch, inputs, kwargs)
+        finally:
+            features.remove()
+    table = table_of(watch)
+    rows: dict[str, list[Any]] = {}
+    for row in table.rows:
+        rows.setdefault(row.path, []).append(row)
+    called = [path for path in rows if path in features]
+    return Look(table, [Site(path, rows[path], sources_of(path, features.calls(path))) for path in called], output)
+
+
+def _draw(sites: Sequence[Site], budget: int, *, item: int, order: Order, tokens: Sequence[str]) -> list[str]:
+    """Make the pictures as detailed as the budget allows; return what was chosen."""
+    shapes = [tuple(source.tensor.shape) for site in sites for source in site.sources]
+    room = budget - _PAGE - _PER_SITE * len(sites)
+    detail = next((level for level in levels_for(shapes, room) if _fits(sites, level, room, item, order, tokens)), None)
+    if detail is None:
+        return [f"no pictures: those of {len(shapes)} tensors do not fit into {human(budget)}; name fewer with at="]
+    drawn, there = sum(kept(shape, detail) for shape in shapes), sum(math.prod(shape[1:] or shape) for shape in shapes)
+    said = [f"pictures hold at most {detail.cells} channels of {detail.side} x {detail.side} values a tensor"]
+    if drawn < there:
+        said.append(
+            f"{drawn / there:.0%} of {there:,} values are drawn, so that the file stays under {human(budget)}: "
+            "each picture says what it leaves out; name fewer modules to see more of each. The numbers are of all values"
+        )
+    return said
+
+
+def _fits(sites: Sequence[Site], detail: Detail, room: int, item: int, order: Order, tokens: Sequence[str]) -> bool:
+    """Make the pictures with this much detail, and return whether they fit; if not there are none."""
+    for site in sites:
+        site.draw(detail, item=item, order=order, tokens=tokens)
+        room -= sum(map(len, site.data))
+    if room < 0:
+        for site in sites:
+            site.clear()
+    return room >= 0
+
+
+# What a page has beside its pictures, and each module: measured, rounded up.
+_PAGE = 400_000
+_PER_SITE = 2_500
+
+
+def _document(
+    model: nn.Module,
+    seen: Look,
+    hero: Hero,
+    findings: Sequence[Finding],
+    said: Sequence[str],
+    title: str,
+    tokens: Sequence[str],
+) -> Report:
+    data = [text for site in seen.sites for text in site.data]
+    numbered = []
+    first = 0
+    for site in seen.sites:
+        numbered.append(site.to_dict(first))
+        first += len(site.data)
+    cam, cam_data = hero.packed(len(data))
+    page = {"title": title, "tokens": list(tokens), "sites": numbered, "tree": _tree(model), "cam": cam}
+    totals = seen.table.totals
+    text = rendered(
+        page,
+        [*data, *cam_data],
+        title=title,
+        heading=title,
+        lead=str(totals),
+        findings=findings,
+        nothing_found="All values are finite, no channel is 0 everywhere, and every module was called.",
+        hero=hero.to_dict(),
+        pictures=[],
+        table=seen.table,
+        columns=seen.table.columns,
+        rows=list(zip((row.path for row in seen.table.rows), seen.table.cells(), strict=True)),
+        footer=seen.table.footer(),
+        choices=said,
+    )
+    return Report(text, seen.table, tuple(findings), tuple(said), seen.output)
+
+
+def _tree(model: nn.Module) -> dict[str, Any]:
+    """Return the modules as they contain each other, each once."""
+    nodes: dict[str, dict[str, Any]] = {}
+    for place in places(model):
+        path = place.paths[0] or "."
+        above, _, name = path.rpartition(".") if path != "." else ("", "", "model")
+        node = nodes[path] = {"path": path, "name": name, "type": type(place.module).__name__, "children": []}
+        if path != ".":
+            nodes[above or "."]["children"].append(node)
+    return nodes["."]

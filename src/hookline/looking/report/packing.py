@@ -1,0 +1,36 @@
+"""Values as text in a page: 24 bits each, deflated, base64."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+
+import torch
+from torch import Tensor
+
+
+def packed(values: Tensor) -> str:
+    """Return float32 values as text that the page's script reads.
+
+    Each value is rounded to its upper 24 bits, which is within 2**-17 of it relatively: four digits are right, as many
+    as are shown. 0, infinities and NaN stay what they are. The three bytes are stored in planes, highest first: signs
+    and exponents, which lie together then, deflate best.
+    """
+    flat = values.detach().to("cpu", torch.float32).flatten().contiguous()
+    finite = flat.isfinite()
+    bits = flat.where(finite, 0.0).view(torch.int32)
+    # Rounding up must not carry the largest numbers into infinity: they are cut off instead.
+    rounded = torch.where((bits & 0x7FFFFFFF) >= 0x7F7FFF80, bits, bits + 0x80)
+    rounded = torch.where(finite, rounded, flat.nan_to_num(nan=float("nan")).view(torch.int32))
+    rounded = torch.where(flat.isnan(), torch.full_like(rounded, 0x7FC00000), rounded)
+    by_byte = rounded.view(torch.uint8).view(-1, 4)  # little-endian: the lowest byte first
+    planes = by_byte[:, [3, 2, 1]].t().contiguous()
+    return base64.b64encode(zlib.compress(planes.numpy().tobytes(), 3)).decode()
+
+
+def unpacked(text: str) -> Tensor:
+    """Return the values of `packed`, as a vector of float32."""
+    planes = torch.frombuffer(bytearray(zlib.decompress(base64.b64decode(text))), dtype=torch.uint8).view(3, -1)
+    by_byte = torch.zeros(planes.shape[1], 4, dtype=torch.uint8)
+    by_byte[:, 1:] = planes.flip(0).t()
+    return by_byte.flatten().view(torch.float32)
