@@ -16,6 +16,7 @@ ORDER = [
     "intercept",
     "hooks",
     "capturing",
+    "looking",
     "cli",
 ]
 

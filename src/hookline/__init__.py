@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         HookResultError,
         HookTypeError,
         MissingExtraError,
+        ModelRunError,
         NeverFiredError,
         NeverFiredWarning,
         NoMatchError,
@@ -29,9 +30,16 @@ if TYPE_CHECKING:
     )
     from hookline.hooks import Hooks, HooksReport, hooks_on
     from hookline.intercept.drop_in import register_forward_hook, register_forward_pre_hook
+    from hookline.looking.layer_table import LayerTable, layer_table
+    from hookline.looking.report import Report, look
 
 # Loaded on first use, so that the command line can answer --help without loading torch.
 _HOME = {
+    "LayerTable": "hookline.looking.layer_table",
+    "layer_table": "hookline.looking.layer_table",
+    "look": "hookline.looking.report",
+    "Report": "hookline.looking.report",
+    "ModelRunError": "hookline.errors",
     "Stats": "hookline.capturing",
     "stats": "hookline.capturing",
     "load_features": "hookline.capturing",
@@ -80,11 +88,14 @@ __all__ = [
     "HooklineWarning",
     "Hooks",
     "HooksReport",
+    "LayerTable",
     "MissingExtraError",
+    "ModelRunError",
     "NeverFiredError",
     "NeverFiredWarning",
     "NoMatchError",
     "PartError",
+    "Report",
     "Selection",
     "Stats",
     "StopForward",
@@ -93,7 +104,9 @@ __all__ = [
     "capture",
     "features",
     "hooks_on",
+    "layer_table",
     "load_features",
+    "look",
     "register_forward_hook",
     "register_forward_pre_hook",
     "select",

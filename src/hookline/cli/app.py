@@ -84,6 +84,9 @@ FailOn = Annotated[
         help="Exit with 1 if a check fails: nan, dead>10%, zero>90%, uncalled; several with commas.",
     ),
 ]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The report to write.")]
+OrderOption = Annotated[Order, typer.Option("--order", help="The order of channels.")]
+Size = Annotated[str, typer.Option(metavar="SIZE", help="The most bytes of the file; it says what it leaves out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")]
 
@@ -149,3 +152,53 @@ def table(
 
     request = _request(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
     raise typer.Exit(run(request, at=at, as_json=as_json, as_csv=as_csv, fail_on=fail_on))
+
+
+@app.command(
+    epilog=_examples(
+        "hookline look zoo.py:make -i photo.jpg -o report.html",
+        "hookline look zoo.py:make -i photo.jpg --at 'layer*.relu'",
+        "hookline look zoo.py:bert -i text:'A sentence.' --tokenizer folder",
+        "hookline look diff cat.jpg dog.jpg --model zoo.py:make",
+    )
+)
+def look(
+    model: Model,
+    inputs: Input = None,
+    at: At = None,
+    output: Output = Path("report.html"),
+    order: OrderOption = Order.index,
+    size: Size = "15 MB",
+    weights: Weights = None,
+    mode: ModeOption = Mode.eval,
+    device: Device = None,
+    tokenizer: Tokenizer = None,
+    resize: Resize = 224,
+    crop: Crop = 224,
+    mean: Mean = _IMAGENET_MEAN,
+    std: Std = _IMAGENET_STD,
+    stretch: Stretch = False,
+    as_json: AsJson = False,
+    fail_on: FailOn = None,
+) -> None:
+    """Write a report, one file for a browser: findings, pictures and numbers of every module."""
+    from hookline.cli.look_command import look as run  # noqa: PLC0415 - loads torch
+
+    request = _request(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
+    raise typer.Exit(run(request, at=at, output=output, order=order, size=size, fail_on=fail_on, as_json=as_json))
+
+
+@app.command(epilog=_examples("hookline demo", "hookline demo --photo coffee", "hookline demo --text"))
+def demo(
+    text: Annotated[bool, typer.Option("--text", help="A text encoder on a sentence, instead of the photo.")] = False,
+    sentence: Annotated[str | None, typer.Option(help="Another sentence, for --text.")] = None,
+    photo: Annotated[
+        str, typer.Option(help="A photo of scikit-image: chelsea (a cat), coffee, rocket ...")
+    ] = "chelsea",
+    output: Output = Path("hookline-demo.html"),
+) -> None:
+    """Look at a trained network that sees a cat: prints what it found, writes a report."""
+    from hookline.cli.demo import SENTENCE  # noqa: PLC0415 - loads torch
+    from hookline.cli.demo import demo as run
+
+    raise typer.Exit(run(text=(sentence or SENTENCE) if text or sentence else None, photo=photo, output=output))

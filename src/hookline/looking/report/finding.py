@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from hookline.looking.layer_count import NeverCalled
 from hookline.looking.layer_table import LayerTable, percent
 
 
@@ -56,8 +56,14 @@ def _dead(table: LayerTable) -> list[Finding]:
     return found
 
 
-def _uncalled(table: LayerTable) -> Sequence[Finding]:
-    return [
-        Finding("not called", "note", None, each.path, f"{each.type}, {each.parameters:,} parameters: {each.why}")
-        for each in table.uncalled
-    ]
+def _uncalled(table: LayerTable) -> list[Finding]:
+    alike: dict[tuple[str, str], list[NeverCalled]] = {}
+    for each in table.uncalled:
+        alike.setdefault((each.type, each.why), []).append(each)
+    found = []
+    for (kind, why), several in alike.items():
+        more = f" and {len(several) - 1} more" if len(several) > 1 else ""
+        parameters = sum(each.parameters for each in several)
+        text = f"{kind}, {parameters:,} parameters: {why}"
+        found.append(Finding("not called", "note", None, several[0].path + more, text))
+    return found

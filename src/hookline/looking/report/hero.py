@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from hookline.address import leaves
-from hookline.errors import CommandError, MissingExtraError
-from hookline.looking.report.packing import packed
+from hookline.errors import HookTypeError, MissingExtraError
+from hookline.looking.report.packing import packed, rounded
 from hookline.looking.report.sample import value_range
 
 
@@ -45,7 +45,7 @@ class Hero:
         if self.cam is None or self.photo is None:
             return None, []
         height, width = self.cam.shape
-        low, high, _ = value_range(self.cam)
+        low, high, _ = value_range(rounded(self.cam))
         picture = {
             "kind": "maps",
             "shape": [1, height, width],
@@ -74,7 +74,7 @@ class Hero:
         }
         if self.photo is not None:
             _, height, width = self.photo.shape
-            caption = f"The input as the model gets it, {width} × {height} pixels."
+            caption = f"The input as the model gets it, {width} x {height} pixels."
             found |= {
                 "photo": png(self.photo),
                 "width": width,
@@ -95,7 +95,7 @@ def likeliest(output: Any, labels: Sequence[str], *, item: int = 0, number: int 
         number: how many.
 
     Raises:
-        CommandError: there is no such tensor in it.
+        HookTypeError: there is no such tensor in it.
     """
     for _, leaf in leaves(output):
         if isinstance(leaf, Tensor) and leaf.dim() == 2 and leaf.shape[1] == len(labels):
@@ -103,7 +103,7 @@ def likeliest(output: Any, labels: Sequence[str], *, item: int = 0, number: int 
             return [
                 (labels[index], share) for share, index in zip(top.values.tolist(), top.indices.tolist(), strict=True)
             ]
-    raise CommandError(f"the model's output has no score for each of the {len(labels)} labels.")
+    raise HookTypeError(f"the model's output has no score for each of the {len(labels)} labels.")
 
 
 def png(photo: Tensor) -> str:

@@ -25,10 +25,8 @@ def histogram(value: Tensor) -> dict[str, Any] | None:
         return None
     flat = flat.to(torch.float32) if flat.dtype != torch.float64 else flat
     low, high = torch.aminmax(flat)
-    if not bool(torch.isfinite(low + high)):  # a NaN or an infinity among them
-        finite = flat[flat.isfinite()]
-    else:
-        finite = flat
+    # Their sum is finite only if all values are.
+    finite = flat if bool(torch.isfinite(low + high)) else flat[flat.isfinite()]
     zeros = flat.numel() - int(torch.count_nonzero(flat))
     nan = int(flat.isnan().sum()) if finite is not flat else 0
     found: dict[str, Any] = {
@@ -50,7 +48,7 @@ def _counts(finite: Tensor, low: float, high: float, zeros: int) -> list[int]:
     if low == high:
         return [0 if low == 0 else finite.numel(), *[0] * (BINS - 1)]
     # In parts, for histc counts in float32, which is exact up to 2**24.
-    counts = torch.stack([_histc(part, low, high) for part in finite.split(2**23)]).sum(0)
+    counts = torch.stack([_histc(part, low, high) for part in torch.split(finite, 2**23)]).sum(0)
     if zeros:  # they have a bar of their own
         counts -= zeros * _histc(finite.new_zeros(1), low, high)
     return [int(count) for count in counts.tolist()]

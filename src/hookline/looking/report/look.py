@@ -21,6 +21,7 @@ from hookline.looking.report.finding import Finding, table_findings
 from hookline.looking.report.hero import Hero
 from hookline.looking.report.sample import Detail, Order, kept, levels_for
 from hookline.looking.report.site import Site, sources_of
+from hookline.looking.report.token_map import token_map
 from hookline.looking.untouched import untouched
 from hookline.looking.watch import Watch
 
@@ -95,7 +96,7 @@ def look(
     findings = table_findings(seen.table)
     for site in seen.sites:
         site.flags = [f"{each.kind}: {each.text}" for each in findings if each.path == site.path]
-    return _document(model, seen, hero, findings, said, title or type(model).__name__, tokens)
+    return _document(model, seen, hero, findings, said, title or type(model).__name__, tokens, item)
 
 
 def _watched(model: nn.Module, inputs: Sequence[Any], kwargs: dict[str, Any], paths: set[str] | None) -> Look:
@@ -126,12 +127,13 @@ def _draw(sites: Sequence[Site], budget: int, *, item: int, order: Order, tokens
     detail = next((level for level in levels_for(shapes, room) if _fits(sites, level, room, item, order, tokens)), None)
     if detail is None:
         return [f"no pictures: those of {len(shapes)} tensors do not fit into {human(budget)}; name fewer with at="]
-    drawn, there = sum(kept(shape, detail) for shape in shapes), sum(math.prod(shape[1:] or shape) for shape in shapes)
+    drawn = sum(kept(shape, detail) for shape in shapes)
+    there = sum(math.prod(shape[1:] or shape) for shape in shapes)
     said = [f"pictures hold at most {detail.cells} channels of {detail.side} x {detail.side} values a tensor"]
     if drawn < there:
         said.append(
             f"{drawn / there:.0%} of {there:,} values are drawn, so that the file stays under {human(budget)}: "
-            "each picture says what it leaves out; name fewer modules to see more of each. The numbers are of all values"
+            "each picture says what it leaves out, name fewer modules to see more of each; numbers are of all values"
         )
     return said
 
@@ -160,6 +162,7 @@ def _document(
     said: Sequence[str],
     title: str,
     tokens: Sequence[str],
+    item: int,
 ) -> Report:
     data = [text for site in seen.sites for text in site.data]
     numbered = []
@@ -168,11 +171,12 @@ def _document(
         numbered.append(site.to_dict(first))
         first += len(site.data)
     cam, cam_data = hero.packed(len(data))
-    page = {"title": title, "tokens": list(tokens), "sites": numbered, "tree": _tree(model), "cam": cam}
+    norms, norms_data = token_map(model, seen.sites, tokens, len(data) + len(cam_data), item=item)
+    page = {"title": title, "tokens": list(tokens), "sites": numbered, "tree": _tree(model), "cam": cam, "norms": norms}
     totals = seen.table.totals
     text = rendered(
         page,
-        [*data, *cam_data],
+        [*data, *cam_data, *norms_data],
         title=title,
         heading=title,
         lead=str(totals),

@@ -9,21 +9,28 @@ import torch
 from torch import Tensor
 
 
-def packed(values: Tensor) -> str:
-    """Return float32 values as text that the page's script reads.
+def rounded(values: Tensor) -> Tensor:
+    """Return values rounded to the upper 24 bits of a float32, which is within 2**-17 of them relatively.
 
-    Each value is rounded to its upper 24 bits, which is within 2**-17 of it relatively: four digits are right, as many
-    as are shown. 0, infinities and NaN stay what they are. The three bytes are stored in planes, highest first: signs
-    and exponents, which lie together then, deflate best.
+    Four digits are right then, as many as are shown. 0, infinities and NaN stay what they are. What is rounded already
+    stays the same.
     """
     flat = values.detach().to("cpu", torch.float32).flatten().contiguous()
     finite = flat.isfinite()
     bits = flat.where(finite, 0.0).view(torch.int32)
     # Rounding up must not carry the largest numbers into infinity: they are cut off instead.
-    rounded = torch.where((bits & 0x7FFFFFFF) >= 0x7F7FFF80, bits, bits + 0x80)
-    rounded = torch.where(finite, rounded, flat.nan_to_num(nan=float("nan")).view(torch.int32))
-    rounded = torch.where(flat.isnan(), torch.full_like(rounded, 0x7FC00000), rounded)
-    by_byte = rounded.view(torch.uint8).view(-1, 4)  # little-endian: the lowest byte first
+    upper = torch.where((bits & 0x7FFFFFFF) >= 0x7F7FFF80, bits, bits + 0x80) & ~0xFF
+    return torch.where(finite, upper.view(torch.float32), flat).view(values.shape)
+
+
+def packed(values: Tensor) -> str:
+    """Return values as text that the page's script reads, `rounded`.
+
+    The three bytes of each are stored in planes, highest first: signs and exponents, which lie together then, deflate
+    best.
+    """
+    bits = rounded(values).nan_to_num(nan=float("nan"), posinf=float("inf"), neginf=float("-inf")).flatten()
+    by_byte = bits.view(torch.uint8).view(-1, 4)  # little-endian: the lowest byte first
     planes = by_byte[:, [3, 2, 1]].t().contiguous()
     return base64.b64encode(zlib.compress(planes.numpy().tobytes(), 3)).decode()
 

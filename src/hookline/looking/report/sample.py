@@ -71,7 +71,8 @@ def sample(tensor: Tensor, detail: Detail, *, item: int = 0, order: Order = "ind
         value, index = value[item], [item]
     if value.dim() > 3:
         between = value.dim() - 3
-        value = value[(slice(None), *[0] * between)]
+        for _ in range(between):
+            value = value.select(1, 0)
         index += ["c", *[0] * between, "y", "x"]
         said.append(f"of the {between} axes between channel and height the first entry")
     else:

@@ -11,7 +11,7 @@ from torch import Tensor
 from hookline.address import Address, leaves
 from hookline.looking.layer_table import LayerRow
 from hookline.looking.report.histogram import histogram
-from hookline.looking.report.packing import packed
+from hookline.looking.report.packing import packed, rounded
 from hookline.looking.report.sample import Detail, Order, Sample, sample, value_range
 
 MOST_PICTURES = 4
@@ -99,9 +99,11 @@ def _batched(tensor: Tensor, item: int) -> bool:
 
 
 def _described(source: Source, found: Sample, tokens: Sequence[str]) -> dict[str, Any]:
-    low, high, rule = value_range(found.values)
+    low, high, rule = value_range(rounded(found.values))
     finite = found.values[found.values.isfinite()]
     cells, height, width = found.values.shape
+    heads = is_attention(source.tensor, len(tokens))
+    said = [line.replace("channels", "heads") if heads else line for line in found.said]
     is_tokens = found.kind == "matrix" and bool(tokens) and source.tensor.shape[-2] == len(tokens)
     return {
         "label": source.label,
@@ -109,14 +111,14 @@ def _described(source: Source, found: Sample, tokens: Sequence[str]) -> dict[str
         "kind": found.kind,
         "shape": [cells, height, width],
         "channels": list(found.channels),
-        "cell": "head" if is_attention(source.tensor, len(tokens)) else "channel",
+        "cell": "head" if heads else "channel",
         "step": list(found.step),
         "index": list(found.index),
         "low": low,
         "high": high,
         "signed": bool((finite < 0).any()),
-        "said": [*found.said, f"range: {rule}"],
-        "tokens": is_tokens or is_attention(source.tensor, len(tokens)),
+        "said": [*said, f"range: {rule}"],
+        "tokens": is_tokens or heads,
         "histogram": histogram(source.tensor),
         "full": _shape(tuple(source.tensor.shape)),
     }
@@ -136,4 +138,4 @@ def _facts(row: LayerRow) -> dict[str, Any]:
 
 
 def _shape(shape: tuple[int, ...] | None) -> str:
-    return "no tensor" if shape is None else " × ".join(map(str, shape)) or "scalar"
+    return "no tensor" if shape is None else " x ".join(map(str, shape)) or "scalar"

@@ -9,10 +9,10 @@ function svg(tag, attributes, ...children) {
   return made;
 }
 
-function drawMatrix(picture, all) {
+function drawMatrix(picture, all, widest = 32) {
   const [, height, width] = picture.shape;
   const tall = Math.max(1, Math.min(24, Math.floor(480 / height)));
-  const wide = Math.max(1, Math.floor(760 / width));
+  const wide = Math.max(1, Math.min(widest, Math.floor(760 / width)));
   const canvas = element("canvas", { tabindex: "0", role: "img", "aria-label": `${height} rows, ${width} columns, ${sayCell(picture, all, 0).split(": ")[1]}` });
   canvas.style.width = `${width * wide}px`;
   canvas.style.height = `${height * tall}px`;
@@ -22,6 +22,59 @@ function drawMatrix(picture, all) {
     ? element("ol", { class: "row-names", style: `--row:${tall}px` }, ...page.tokens.slice(0, height).map((token) => element("li", { text: token })))
     : null;
   return element("div", { class: "matrix" }, names, canvas);
+}
+
+/* The norm of each token after each block. */
+async function drawNorms(target) {
+  if (!page.norms) return;
+  const all = await values(page.norms.data);
+  for (const old of target.querySelectorAll(".matrix, .colour-bar, .choices")) old.remove();
+  const picture = drawMatrix(page.norms, all, 44);
+  picture.querySelector("canvas").addEventListener("click", (event) => {
+    const box = event.target.getBoundingClientRect();
+    location.hash = hashOf(page.norms.columns[Math.floor(((event.clientX - box.left) / box.width) * page.norms.columns.length)]);
+  });
+  target.append(picture, colourBar(page.norms, all), element("p", { class: "choices", text: [...page.norms.said, `columns: ${page.norms.columns[0]} to ${page.norms.columns.at(-1)}`].join(" · ") }));
+  target.hidden = false;
+}
+
+/* How spread a head's attention is, in nats, and how much of it goes to the first token: means over the rows. */
+function headNumbers(picture, all, cell) {
+  const [, height, width] = picture.shape;
+  const part = cellValues(picture, all, cell);
+  let entropy = 0;
+  let first = 0;
+  for (let y = 0; y < height; y++) {
+    first += part[y * width];
+    for (let x = 0; x < width; x++) {
+      const share = part[y * width + x];
+      if (share > 0) entropy -= share * Math.log(share);
+    }
+  }
+  return `entropy ${shown(entropy / height)} nats, ${percent(first / height)} on ${page.tokens[0]}`;
+}
+
+/* Layers by heads. Where a module and one within it give the same weights, the inner one is shown. */
+async function drawAttention(target) {
+  const heads = page.sites.flatMap((site) => site.pictures.filter((picture) => picture.cell === "head").map((picture) => ({ site, picture })));
+  const shownHeads = heads.filter(({ site }) => !heads.some((other) => other.site.path.startsWith(`${site.path}.`)));
+  if (!shownHeads.length) return;
+  for (const old of target.querySelectorAll(".layer")) old.remove();
+  for (const { site, picture } of shownHeads) {
+    const all = await values(picture.data);
+    const row = element("div", { class: "layer" }, element("a", { class: "layer-name", href: hashOf(site.path), title: site.path, text: site.path }));
+    for (let cell = 0; cell < picture.shape[0]; cell++) {
+      const words = `${site.path}, head ${picture.channels[cell]}: ${headNumbers(picture, all, cell)}`;
+      const canvas = element("canvas", { role: "img", "aria-label": words });
+      paint(canvas, all, picture, cell);
+      canvas.addEventListener("pointermove", (event) => say(words.split(/: |, /), event.clientX, event.clientY));
+      canvas.addEventListener("pointerleave", hush);
+      canvas.addEventListener("click", () => { chosenCell = cell; location.hash = hashOf(site.path); });
+      row.append(canvas);
+    }
+    target.append(row);
+  }
+  target.hidden = false;
 }
 
 /* Values of one row as bars from 0; a value is found under the pointer, however many share a pixel. */

@@ -4,6 +4,8 @@ const maps = Object.fromEntries(
   Object.entries(page.maps).map(([name, text]) => [name, Uint8Array.from(atob(text), (c) => c.charCodeAt(0))])
 );
 const NOT_FINITE = [255, 0, 168];
+/* A softmax gives exactly 0 only where it is masked. */
+const MASKED = [128, 128, 128];
 
 function isDark() {
   const chosen = document.documentElement.dataset.theme;
@@ -25,6 +27,7 @@ const BEYOND = {
 function colour(value, picture, name, out, at) {
   let rgb;
   if (!Number.isFinite(value)) rgb = NOT_FINITE;
+  else if (picture.cell === "head" && value === 0) rgb = MASKED;
   else if (picture.high === picture.low) {
     if (value < picture.low) rgb = BEYOND[name].under;
     else if (value > picture.high) rgb = BEYOND[name].over;
@@ -108,6 +111,7 @@ function colourBar(picture, all) {
     strip,
     element("span", { class: "tick", text: shown(picture.high) }),
     end(over, "over"),
+    picture.cell === "head" && all.includes(0) ? element("span", { class: "end" }, element("i", { style: `background:rgb(${MASKED.join(" ")})` }), "masked, exactly 0") : null,
     other ? element("span", { class: "end bad" }, element("i", { text: "×" }), `${other} not finite`) : null,
     element("span", { class: "muted map-name", text: name }));
 }

@@ -29,6 +29,8 @@ function redraw() {
     watcher.observe(row.strip);
   }
   drawCam();
+  drawNorms(document.getElementById("norms"));
+  drawAttention(document.getElementById("attention"));
   if (!siteView.hidden) route();
 }
 
@@ -95,5 +97,7 @@ try {
 buildTree();
 drawDepth(document.getElementById("depth"));
 drawCam();
+drawNorms(document.getElementById("norms"));
+drawAttention(document.getElementById("attention"));
 route();
 root.dataset.ready = "yes";

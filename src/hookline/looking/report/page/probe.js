@@ -23,7 +23,8 @@ function described(picture, all, cell, y, x) {
   if (picture.kind === "maps") lines.push(`${picture.cell} ${picture.channels[cell]}`);
   if (picture.tokens && picture.kind === "maps") lines.push(`${page.tokens[y]} → ${page.tokens[x]}`);
   if (picture.tokens && picture.kind === "matrix") lines.push(`token ${page.tokens[y]}`);
-  lines.push(place(picture, cell, y, x));
+  if (picture.columns) lines.push(`norm after ${picture.columns[x]}`);
+  else lines.push(place(picture, cell, y, x));
   return lines;
 }
 

@@ -1,6 +1,8 @@
 /* The page of one module: its numbers, its pictures, its histogram. */
 
 const siteView = document.getElementById("site");
+/* The cell that a click elsewhere has chosen. */
+let chosenCell = null;
 const photo = document.querySelector("#cam img");
 
 function showSite(site) {
@@ -18,7 +20,7 @@ function showSite(site) {
       ? element("ul", { class: "findings card" }, ...site.flags.map((flag) => element("li", { class: "warn", text: flag })))
       : null,
     ...site.rows.map((row) => numbers(row, site.rows.length > 1)),
-    ...site.pictures.map((picture) => pictureCard(picture, site)),
+    ...site.pictures.map((picture) => pictureCard(picture)),
     site.pictures.length ? null : element("p", { class: "card muted", text: site.why || "There is no picture of this module: its output holds no tensor with more than one value." }),
   ];
   siteView.replaceChildren(...parts.filter((part) => part !== null));
@@ -40,15 +42,15 @@ function numbers(row, several) {
       fact("time", `${row.ms.toFixed(2)} ms${row.calls > 1 ? ` in ${row.calls} calls` : ""}`)));
 }
 
-function pictureCard(picture, site) {
+function pictureCard(picture) {
   const body = element("div", { class: "picture-body" });
   const card = element("section", { class: "card picture" },
-    element("h2", {}, picture.label || { maps: "Feature maps", matrix: "Rows by features", vector: "Values" }[picture.kind],
+    element("h2", {}, (picture.label && `output ${picture.label}`.replace("output call", "call")) || { maps: "Feature maps", matrix: picture.tokens ? "Tokens by features" : "Rows by features", vector: "Values" }[picture.kind],
       element("span", { class: "muted small", text: ` ${picture.full}` })),
     body);
   values(picture.data).then((all) => {
     const draw = { maps: drawMaps, matrix: drawMatrix, vector: drawVector }[picture.kind];
-    body.append(draw(picture, all, site));
+    body.append(draw(picture, all));
     if (picture.kind !== "vector") body.append(colourBar(picture, all));
     if (picture.histogram) body.append(drawHistogram(picture.histogram));
     const map = `colours: ${mapOf(picture)}${picture.signed ? ", 0 in its middle" : ""}, one range for all cells; enlarged by whole factors, not smoothed`;
@@ -64,7 +66,7 @@ function enlargement(width, cells) {
   return Math.max(1, Math.round(wanted / width));
 }
 
-function drawMaps(picture, all, site) {
+function drawMaps(picture, all) {
   const [cells, height, width] = picture.shape;
   const factor = enlargement(Math.max(width, height), cells);
   const grid = element("div", { class: "grid", style: `--cell:${width * factor}px` });
@@ -78,14 +80,16 @@ function drawMaps(picture, all, site) {
     const figure = element("figure", {}, canvas, element("figcaption", {}, ...cellCaption(picture, all, cell)));
     const choose = () => {
       for (const other of grid.children) other.classList.toggle("chosen", other === figure);
-      enlarge(large, picture, all, cell, site);
+      enlarge(large, picture, all, cell);
     };
     canvas.addEventListener("click", choose);
     canvas.addEventListener("keydown", (event) => event.key === "Enter" && choose());
     grid.append(figure);
   }
-  enlarge(large, picture, all, firstAlive(picture, all), site);
-  grid.children[firstAlive(picture, all)].classList.add("chosen");
+  const first = chosenCell !== null && chosenCell < cells ? chosenCell : firstAlive(picture, all);
+  chosenCell = null;
+  enlarge(large, picture, all, first);
+  grid.children[first].classList.add("chosen");
   return element("div", { class: "maps" }, grid, large);
 }
 
@@ -131,9 +135,9 @@ function sayCell(picture, all, cell) {
 }
 
 /* One channel, large; over the photo where there is one of the same proportions. */
-function enlarge(target, picture, all, cell, site) {
+function enlarge(target, picture, all, cell) {
   const [, height, width] = picture.shape;
-  const factor = Math.max(1, Math.floor(360 / Math.max(width, height)));
+  const factor = Math.max(1, Math.floor((picture.tokens ? 300 : 360) / Math.max(width, height)));
   const canvas = element("canvas", { tabindex: "0", role: "img", "aria-label": sayCell(picture, all, cell) });
   const over = photo && picture.cell === "channel" && Math.abs(photo.width / photo.height - width / height) < 0.12;
   const box = element("div", { class: over ? "stack over" : "stack", style: `width:${width * factor}px;height:${height * factor}px` });
@@ -157,8 +161,12 @@ function enlarge(target, picture, all, cell, site) {
   const box2 = element("input", { type: "checkbox" });
   box2.checked = state.over;
   box2.addEventListener("change", () => { state.over = box2.checked; strength.hidden = !state.over; draw(); });
+  const named = picture.tokens && factor >= 11;
+  const names = (kind) => element("ol", { class: kind, style: `--row:${factor}px` }, ...page.tokens.slice(0, width).map((token) => element("li", { text: token })));
   target.replaceChildren(
-    element("h3", { text: `${picture.cell} ${picture.channels[cell]}` }), box,
+    element("h3", { text: `${picture.cell} ${picture.channels[cell]}` }),
+    named ? element("div", { class: "named" }, names("column-names"), element("div", { class: "matrix" }, names("row-names"), box)) : box,
+    picture.cell === "head" ? element("p", { class: "muted small", text: headNumbers(picture, all, cell) }) : "",
     over ? element("label", { class: "toggle" }, box2, "over the photo", strength) : "",
     element("p", { class: "muted small", text: `${sayCell(picture, all, cell).split(": ")[1]}, enlarged ${factor} times` }));
 }

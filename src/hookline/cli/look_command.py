@@ -1,0 +1,92 @@
+"""`hookline look`: a report of one run, as a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from hookline.cli.checks import parse_checks
+from hookline.cli.choices import Order
+from hookline.cli.inputs import Inputs
+from hookline.cli.output_file import output_file
+from hookline.cli.subject import Request
+from hookline.cli.table_command import report_checks, show_partial
+from hookline.errors import ModelRunError
+from hookline.looking.report import Report
+from hookline.looking.report import look as look_at
+
+_SHOWN = 8
+
+
+def look(
+    request: Request,
+    *,
+    at: Sequence[str] | None,
+    output: Path,
+    order: Order,
+    size: str,
+    fail_on: str | None,
+    as_json: bool,
+) -> int:
+    """Write the report, and print what was found; return the exit code."""
+    checks = parse_checks(fail_on)
+    with output_file(output) as file:
+        model, said = request.load()
+        inputs = request.read(model)
+        report = looked_at(
+            model, inputs, at=list(at) if at else None, choices=said, order=order.value, size=size, title=request.model
+        )
+        file.write(report.html)
+    if as_json:
+        print(json.dumps(_as_dict(report), indent=2))
+    else:
+        print(*report.choices, sep="\n")
+        print_findings(report)
+        print(written(report, output))
+    return report_checks(checks, report.table)
+
+
+def looked_at(model: nn.Module, inputs: Inputs, *, choices: Sequence[str], **options: Any) -> Report:
+    """Return the report of one run; when the model fails, print the layer table up to there."""
+    try:
+        return look_at(
+            model,
+            *inputs.args,
+            kwargs=inputs.kwargs,
+            photo=_photo(inputs.photos),
+            tokens=inputs.tokens,
+            choices=[*choices, *inputs.said],
+            **options,
+        )
+    except ModelRunError as error:
+        show_partial(error)
+        raise
+
+
+def print_findings(report: Report) -> None:
+    """Print the first findings, and how many more there are."""
+    found = report.findings
+    print(f"{len(found)} findings" + (":" if found else ""))
+    for finding in found[:_SHOWN]:
+        print(f"  {finding}")
+    if len(found) > _SHOWN:
+        print(f"  and {len(found) - _SHOWN} more in the report")
+
+
+def written(report: Report, output: Path) -> str:
+    """Return the line that says where the report is."""
+    return f"report: {output} ({len(report.html.encode()) / 1e6:.1f} MB), open it in a browser"
+
+
+def _photo(photos: Tensor | None) -> Tensor | None:
+    return None if photos is None else photos[0]
+
+
+def _as_dict(report: Report) -> dict[str, Any]:
+    findings = [asdict(finding) for finding in report.findings]
+    return report.table.to_dict() | {"findings": findings, "choices": list(report.choices)}
