@@ -199,6 +199,6 @@ def demo(
 ) -> None:
     """Look at a trained network that sees a cat: prints what it found, writes a report."""
     from hookline.cli.demo import SENTENCE  # noqa: PLC0415 - loads torch
-    from hookline.cli.demo import demo as run
+    from hookline.cli.demo import demo as run  # noqa: PLC0415
 
     raise typer.Exit(run(text=(sentence or SENTENCE) if text or sentence else None, photo=photo, output=output))

@@ -36,8 +36,8 @@ class LayerRow:
         parameters: the numbers that the module itself owns, not those of the modules within; a parameter that an
             earlier row has counted (tied weights) is not counted again.
         tied: whether some of its parameters were counted in an earlier row.
-        frozen: whether none of its own parameters wants a gradient: "yes", "no" or "part"; "" without any, and on the further
-            rows of a module.
+        frozen: whether none of its own parameters wants a gradient: "yes", "no" or "part"; "" without any, and on
+            the further rows of a module.
         mode: "train" or "eval".
         calls: how often it was called.
         mean: of all finite values, as are std, rms, min and max.
