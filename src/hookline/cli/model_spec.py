@@ -55,11 +55,13 @@ def _imported(place: str) -> ModuleType:
 
 
 def _run_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    # A name of its own: a file that is called random.py must not take the place of Python's module.
+    name = f"hookline_model_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses and pickle look a class's module up there
+    sys.modules[name] = module  # dataclasses and pickle look a class's module up there
     spec.loader.exec_module(module)
     return module
 

@@ -10,10 +10,10 @@ from torch import Tensor
 
 
 def rounded(values: Tensor) -> Tensor:
-    """Return values rounded to the upper 24 bits of a float32, which is within 2**-17 of them relatively.
+    """Return values rounded to the upper 24 bits of a float32, which is within 2**-16 of them relatively.
 
-    Four digits are right then, as many as are shown. 0, infinities and NaN stay what they are. What is rounded already
-    stays the same.
+    Of the four digits that are shown the last one is right within 1. 0, infinities and NaN stay what they are, and so
+    does what is rounded already.
     """
     flat = values.detach().to("cpu", torch.float32).flatten().contiguous()
     finite = flat.isfinite()

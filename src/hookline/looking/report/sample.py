@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -87,9 +86,9 @@ def sample(tensor: Tensor, detail: Detail, *, item: int = 0, order: Order = "ind
 
 def _maps(value: Tensor, detail: Detail, order: Order, index: tuple[Any, ...], said: list[str]) -> Sample:
     channels, height, width = value.shape
-    step = max(1, -(-max(height, width) // detail.side))
+    step = _map_step(height, width, detail)
     thin = value[:, ::step, ::step]
-    keep = max(1, min(channels, detail.cells, detail.values // max(1, thin[0].numel())))
+    keep = _map_cells(channels, thin[0].numel(), detail)
     chosen = _ordered(value, order)[:keep]
     said.append(f"{keep} of {channels} channels, by {order}")
     if step > 1:
@@ -108,7 +107,7 @@ def _ordered(value: Tensor, order: Order) -> Tensor:
 def _matrix(value: Tensor, detail: Detail, index: list[Any], said: list[str]) -> Sample:
     rows, columns = value.shape
     keep = min(rows, detail.side * 2, detail.values)
-    step = max(1, -(-columns * keep // detail.values), -(-columns // 1024))
+    step = _column_step(columns, keep, detail)
     said.append(f"{keep} of {rows} rows")
     if step > 1:
         said.append(f"every {_th(step)} of {columns} columns")
@@ -117,7 +116,7 @@ def _matrix(value: Tensor, detail: Detail, index: list[Any], said: list[str]) ->
 
 
 def _vector(value: Tensor, detail: Detail, index: tuple[Any, ...], said: list[str]) -> Sample:
-    step = max(1, -(-len(value) // min(4096, detail.values)))
+    step = _value_step(len(value), detail)
     if step > 1:
         said.append(f"every {_th(step)} of {len(value)} values")
     return Sample("vector", value[None, None, ::step].contiguous(), (0,), (1, step), index, tuple(said))
@@ -151,12 +150,37 @@ def value_range(values: Tensor) -> tuple[float, float, str]:
 def kept(shape: Sequence[int], detail: Detail) -> int:
     """Return how many values of a tensor of this shape are kept."""
     inner = list(shape[1:] if len(shape) > 1 else shape)
-    if len(inner) < 3:
-        return min(math.prod(inner), detail.values)
-    height, width = inner[-2:]
-    step = max(1, -(-max(height, width) // detail.side))
-    cell = -(-height // step) * -(-width // step)
-    return max(1, min(inner[0], detail.cells, detail.values // max(1, cell))) * cell
+    if len(inner) > 2 and inner[-2:] != [1, 1]:
+        height, width = inner[-2:]
+        step = _map_step(height, width, detail)
+        cell = -(-height // step) * -(-width // step)
+        return _map_cells(inner[0], cell, detail) * cell
+    if len(inner) == 2:
+        rows = min(inner[0], detail.side * 2, detail.values)
+        return rows * -(-inner[1] // _column_step(inner[1], rows, detail))
+    length = inner[0] if inner else 1
+    return -(-length // _value_step(length, detail))
+
+
+def _map_step(height: int, width: int, detail: Detail) -> int:
+    return max(1, -(-max(height, width) // detail.side))
+
+
+def _map_cells(channels: int, cell: int, detail: Detail) -> int:
+    return max(1, min(channels, detail.cells, detail.values // max(1, cell)))
+
+
+def _column_step(columns: int, rows: int, detail: Detail) -> int:
+    return max(1, -(-columns * rows // detail.values), -(-columns // _MOST_COLUMNS))
+
+
+def _value_step(length: int, detail: Detail) -> int:
+    return max(1, -(-length // min(_MOST_BARS, detail.values)))
+
+
+# More than a screen has pixels for.
+_MOST_COLUMNS = 1024
+_MOST_BARS = 4096
 
 
 def levels_for(shapes: Sequence[Sequence[int]], budget: int) -> list[Detail]:

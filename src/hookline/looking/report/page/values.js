@@ -22,7 +22,7 @@ async function decode(text) {
   return new Float32Array(bits.buffer);
 }
 
-/* Four digits: as many as are right after rounding to 24 bits. */
+/* Four digits: of 24 bits a fifth would not be right. */
 function shown(value) {
   if (value === null || value === undefined) return "–";
   if (Number.isNaN(value)) return "NaN";
