@@ -12,7 +12,7 @@ from torch import nn
 import hookline
 from hookline.cli import main
 
-COMMANDS = ["look", "table", "sites", "demo"]
+COMMANDS = ["look", "look diff", "table", "sites", "edit", "freeze-check", "demo"]
 
 
 def test_help_lists_the_commands_and_loads_no_torch():
@@ -25,7 +25,7 @@ def test_help_lists_the_commands_and_loads_no_torch():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_help_with_examples(run, command):
-    code, out, _ = run(command, "--help")
+    code, out, _ = run(*command.split(), "--help")
     assert code == 0
     assert f"hookline {command}" in out
     assert "Examples:" in out

@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from hookline.cli.choices import Mode, Order, parse_triple
-
-if TYPE_CHECKING:
-    from hookline.cli.subject import Request
+from hookline.cli.choices import Mode, Order
+from hookline.cli.options import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    AsCsv,
+    AsJson,
+    At,
+    Crop,
+    Device,
+    FailOn,
+    Input,
+    Mean,
+    Model,
+    ModeOption,
+    OrderOption,
+    Output,
+    Plan,
+    Resize,
+    Size,
+    Std,
+    Stretch,
+    Tokenizer,
+    Weights,
+    request_of,
+)
 
 app = typer.Typer(
     help="Hooks for PyTorch models: look at what flows through them, from the shell.",
@@ -43,76 +64,6 @@ def _root(
     del version  # dealt with by its callback
 
 
-Model = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL",
-        help="package.module:name or file.py:name, a torch.nn.Module or a function without arguments that returns one.",
-        show_default=False,
-    ),
-]
-Input = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--input",
-        "-i",
-        metavar="INPUT",
-        help="photo.jpg, a folder of photos, x.npy, x.pt, x.safetensors, random:1x3x224x224 or text:'A sentence.'; "
-        "several for several arguments.",
-        show_default=False,
-    ),
-]
-At = Annotated[
-    list[str] | None,
-    typer.Option("--at", metavar="ADDRESS", help="Where to look, such as 'blocks.*'; all modules by default."),
-]
-Weights = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="A state dict (.pt, .pth, .safetensors) for the model.")
-]
-ModeOption = Annotated[Mode, typer.Option("--mode", help="The mode to run the model in.")]
-Device = Annotated[str | None, typer.Option(metavar="DEVICE", help="Where to run, such as cuda or mps.")]
-Tokenizer = Annotated[Path | None, typer.Option(metavar="FOLDER", help="The tokenizer for text:, from transformers.")]
-Resize = Annotated[int, typer.Option(min=1, help="Pixels of a photo's shorter side.")]
-Crop = Annotated[int, typer.Option(min=1, help="Pixels of the square that is cut from the middle.")]
-Stretch = Annotated[bool, typer.Option("--stretch", help="Make the whole photo that square, instead of a crop.")]
-Mean = Annotated[str, typer.Option(metavar="R,G,B", help="Subtracted from each colour of a photo.")]
-Std = Annotated[str, typer.Option(metavar="R,G,B", help="What each colour is then divided by.")]
-FailOn = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CHECKS",
-        help="Exit with 1 if a check fails: nan, dead>10%, zero>90%, uncalled; several with commas.",
-    ),
-]
-Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The report to write.")]
-OrderOption = Annotated[Order, typer.Option("--order", help="The order of channels.")]
-Size = Annotated[str, typer.Option(metavar="SIZE", help="The most bytes of the file; it says what it leaves out.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")]
-
-_IMAGENET_MEAN = "0.485,0.456,0.406"
-_IMAGENET_STD = "0.229,0.224,0.225"
-
-
-def _request(  # one place where the options of all commands come together
-    model: str,
-    inputs: list[str] | None = None,
-    weights: Path | None = None,
-    mode: Mode = Mode.eval,
-    device: str | None = None,
-    tokenizer: Path | None = None,
-    photo: tuple[int, int, str, str, bool] | None = None,
-) -> Request:
-    from hookline.cli.images import Preparation  # noqa: PLC0415 - loads torch
-    from hookline.cli.subject import Request  # noqa: PLC0415
-
-    preparation = Preparation()
-    if photo is not None:
-        resize, crop, mean, std, stretch = photo
-        preparation = Preparation(resize, crop, parse_triple(mean), parse_triple(std), stretch)
-    return Request(model, inputs or (), weights, mode, device, tokenizer, preparation)
-
-
 @app.command(
     epilog=_examples("hookline sites zoo.py:make", "hookline sites package.models:bert --at 'encoder.**' --json")
 )
@@ -120,7 +71,7 @@ def sites(model: Model, at: At = None, as_json: AsJson = False, as_csv: AsCsv = 
     """List the addresses of a model: what --at, and hookline in Python, can name."""
     from hookline.cli.sites_command import sites as run  # noqa: PLC0415 - loads torch
 
-    raise typer.Exit(run(_request(model), at=at, as_json=as_json, as_csv=as_csv))
+    raise typer.Exit(run(request_of(model), at=at, as_json=as_json, as_csv=as_csv))
 
 
 @app.command(
@@ -140,8 +91,8 @@ def table(
     tokenizer: Tokenizer = None,
     resize: Resize = 224,
     crop: Crop = 224,
-    mean: Mean = _IMAGENET_MEAN,
-    std: Std = _IMAGENET_STD,
+    mean: Mean = IMAGENET_MEAN,
+    std: Std = IMAGENET_STD,
     stretch: Stretch = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -150,7 +101,7 @@ def table(
     """Print for each module its output's shape and statistics, its parameters and its time."""
     from hookline.cli.table_command import table as run  # noqa: PLC0415 - loads torch
 
-    request = _request(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
+    request = request_of(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
     raise typer.Exit(run(request, at=at, as_json=as_json, as_csv=as_csv, fail_on=fail_on))
 
 
@@ -175,8 +126,8 @@ def look(
     tokenizer: Tokenizer = None,
     resize: Resize = 224,
     crop: Crop = 224,
-    mean: Mean = _IMAGENET_MEAN,
-    std: Std = _IMAGENET_STD,
+    mean: Mean = IMAGENET_MEAN,
+    std: Std = IMAGENET_STD,
     stretch: Stretch = False,
     as_json: AsJson = False,
     fail_on: FailOn = None,
@@ -184,7 +135,7 @@ def look(
     """Write a report, one file for a browser: findings, pictures and numbers of every module."""
     from hookline.cli.look_command import look as run  # noqa: PLC0415 - loads torch
 
-    request = _request(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
+    request = request_of(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
     raise typer.Exit(run(request, at=at, output=output, order=order, size=size, fail_on=fail_on, as_json=as_json))
 
 
@@ -202,3 +153,82 @@ def demo(
     from hookline.cli.demo import demo as run  # noqa: PLC0415
 
     raise typer.Exit(run(text=(sentence or SENTENCE) if text or sentence else None, photo=photo, output=output))
+
+
+@app.command(
+    "look diff",
+    epilog=_examples(
+        "hookline look diff cat.jpg dog.jpg --model zoo.py:make",
+        "hookline look diff before.pt after.pt --model zoo.py:make -i photo.jpg",
+    ),
+)
+def look_diff(
+    a: Annotated[str, typer.Argument(metavar="A", help="An input; with --input a weights file, or a plan (.json).")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    model: Annotated[str, typer.Option("--model", "-m", metavar="MODEL", help="As for look.")],
+    inputs: Input = None,
+    at: At = None,
+    weights: Weights = None,
+    mode: ModeOption = Mode.eval,
+    device: Device = None,
+    tokenizer: Tokenizer = None,
+    resize: Resize = 224,
+    crop: Crop = 224,
+    mean: Mean = IMAGENET_MEAN,
+    std: Std = IMAGENET_STD,
+    stretch: Stretch = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run twice, and print where the two runs differ: two inputs, two weights files or two plans of edits."""
+    from hookline.cli.difference_command import look_diff as run  # noqa: PLC0415 - loads torch
+
+    request = request_of(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
+    raise typer.Exit(run(a, b, request, at=at, as_json=as_json))
+
+
+@app.command(epilog=_examples("hookline edit zoo.py:make --plan plan.json -i photo.jpg"))
+def edit(
+    model: Model,
+    plan: Plan,
+    inputs: Input = None,
+    at: At = None,
+    weights: Weights = None,
+    mode: ModeOption = Mode.eval,
+    device: Device = None,
+    tokenizer: Tokenizer = None,
+    resize: Resize = 224,
+    crop: Crop = 224,
+    mean: Mean = IMAGENET_MEAN,
+    std: Std = IMAGENET_STD,
+    stretch: Stretch = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run without and with a plan of edits, and print what it changes, module by module."""
+    from hookline.cli.difference_command import edit as run  # noqa: PLC0415 - loads torch
+
+    request = request_of(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
+    raise typer.Exit(run(plan, request, at=at, as_json=as_json))
+
+
+@app.command(
+    "freeze-check",
+    epilog=_examples("hookline freeze-check zoo.py:make frozen.json --weights after.pt -i random:8x3x224x224"),
+)
+def freeze_check(
+    model: Model,
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="What Frozen.plan() gave, as a JSON file.")],
+    inputs: Input = None,
+    weights: Weights = None,
+    device: Device = None,
+    tokenizer: Tokenizer = None,
+    resize: Resize = 224,
+    crop: Crop = 224,
+    mean: Mean = IMAGENET_MEAN,
+    std: Std = IMAGENET_STD,
+    stretch: Stretch = False,
+) -> None:
+    """Check that what a plan says is frozen is bit for bit what it was; exit with 1 if it is not."""
+    from hookline.cli.freeze_command import freeze_check as run  # noqa: PLC0415 - loads torch
+
+    request = request_of(model, inputs, weights, Mode.as_is, device, tokenizer, (resize, crop, mean, std, stretch))
+    raise typer.Exit(run(plan, request))

@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from hookline.address import select
 from hookline.address.paths import places
-from hookline.capturing.budget import bytes_of, human
-from hookline.capturing.session import capture
+from hookline.capturing.budget import bytes_of
 from hookline.intercept.hookable import check_module
-from hookline.looking.layer_table import LayerTable, run, table_of
 from hookline.looking.report.document import Report, rendered
 from hookline.looking.report.finding import Finding, table_findings
+from hookline.looking.report.fitting import draw_within
 from hookline.looking.report.hero import Hero
-from hookline.looking.report.sample import Detail, Order, kept, levels_for
-from hookline.looking.report.site import Site, sources_of
+from hookline.looking.report.observation import Observation, observe
+from hookline.looking.report.sample import Order
 from hookline.looking.report.token_map import token_map
-from hookline.looking.untouched import untouched
-from hookline.looking.watch import Watch
-
-
-@dataclass(frozen=True)
-class Look:
-    """What one run of a model has shown.
-
-    Attributes:
-        table: the layer table.
-        sites: the modules that were asked for, in execution order.
-        output: what the model returned.
-        why: of modules that were not called.
-    """
-
-    table: LayerTable
-    sites: list[Site]
-    output: Any
 
 
 def look(
@@ -90,73 +68,18 @@ def look(
     check_module(model)
     budget = bytes_of(size)
     paths = None if at is None else {target.path for target in select(model, at)}
-    seen = _watched(model, inputs, dict(kwargs or {}), paths)
+    seen = observe(model, inputs, kwargs or {}, paths)
     hero = Hero.of(seen.output, photo=photo, tokens=tokens, labels=labels, item=item)
-    said = [*choices, *_draw(seen.sites, budget, item=item, order=order, tokens=tokens)]
+    said = [*choices, *draw_within(budget, seen.sites, item=item, order=order, tokens=tokens)]
     findings = table_findings(seen.table)
     for site in seen.sites:
         site.flags = [f"{each.kind}: {each.text}" for each in findings if each.path == site.path]
-    return _document(model, seen, hero, findings, said, title or type(model).__name__, tokens, item)
+    return document(model, seen, hero, findings, said, title or type(model).__name__, tokens, item)
 
 
-def _watched(model: nn.Module, inputs: Sequence[Any], kwargs: dict[str, Any], paths: set[str] | None) -> Look:
-    watch = Watch(model)
-    with torch.no_grad(), untouched(model), watch.on():
-        wanted = [
-            place.module
-            for place in places(model)
-            if (place.paths[0] or ".") not in watch.refused and (paths is None or (place.paths[0] or ".") in paths)
-        ]
-        features = capture(model, wanted)
-        try:
-            output = run(watch, inputs, kwargs)
-        finally:
-            features.remove()
-    table = table_of(watch)
-    rows: dict[str, list[Any]] = {}
-    for row in table.rows:
-        rows.setdefault(row.path, []).append(row)
-    called = [path for path in rows if path in features]
-    return Look(table, [Site(path, rows[path], sources_of(path, features.calls(path))) for path in called], output)
-
-
-def _draw(sites: Sequence[Site], budget: int, *, item: int, order: Order, tokens: Sequence[str]) -> list[str]:
-    """Make the pictures as detailed as the budget allows; return what was chosen."""
-    shapes = [tuple(source.tensor.shape) for site in sites for source in site.sources]
-    room = budget - _PAGE - _PER_SITE * len(sites)
-    detail = next((level for level in levels_for(shapes, room) if _fits(sites, level, room, item, order, tokens)), None)
-    if detail is None:
-        return [f"no pictures: those of {len(shapes)} tensors do not fit into {human(budget)}; name fewer with at="]
-    drawn = sum(kept(shape, detail) for shape in shapes)
-    there = sum(math.prod(shape[1:] or shape) for shape in shapes)
-    said = [f"pictures hold at most {detail.cells} channels of {detail.side} x {detail.side} values a tensor"]
-    if drawn < there:
-        said.append(
-            f"{drawn / there:.0%} of {there:,} values are drawn, so that the file stays under {human(budget)}: "
-            "each picture says what it leaves out, name fewer modules to see more of each; numbers are of all values"
-        )
-    return said
-
-
-def _fits(sites: Sequence[Site], detail: Detail, room: int, item: int, order: Order, tokens: Sequence[str]) -> bool:
-    """Make the pictures with this much detail, and return whether they fit; if not there are none."""
-    for site in sites:
-        site.draw(detail, item=item, order=order, tokens=tokens)
-        room -= sum(map(len, site.data))
-    if room < 0:
-        for site in sites:
-            site.clear()
-    return room >= 0
-
-
-# What a page has beside its pictures, and each module: measured, rounded up.
-_PAGE = 400_000
-_PER_SITE = 2_500
-
-
-def _document(
+def document(
     model: nn.Module,
-    seen: Look,
+    seen: Observation,
     hero: Hero,
     findings: Sequence[Finding],
     said: Sequence[str],
@@ -164,6 +87,7 @@ def _document(
     tokens: Sequence[str],
     item: int,
 ) -> Report:
+    """Return the page of what was observed, and drawn."""
     data = [text for site in seen.sites for text in site.data]
     numbered = []
     first = 0
@@ -199,7 +123,10 @@ def _tree(model: nn.Module) -> dict[str, Any]:
     for place in places(model):
         path = place.paths[0] or "."
         above, _, name = path.rpartition(".") if path != "." else ("", "", "model")
-        node = nodes[path] = {"path": path, "name": name, "type": type(place.module).__name__, "children": []}
+        node = {"path": path, "name": name, "type": type(place.module).__name__, "children": []}
+        while above and above not in nodes:
+            above = above.rpartition(".")[0]
         if path != ".":
             nodes[above or "."]["children"].append(node)
+        nodes[path] = node
     return nodes["."]

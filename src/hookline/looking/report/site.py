@@ -15,7 +15,7 @@ from hookline.looking.report.packing import packed, rounded
 from hookline.looking.report.sample import Detail, Order, Sample, sample, value_range
 
 MOST_PICTURES = 4
-"""How many tensors of one module are drawn: further calls and parts are in the table."""
+"""How many tensors of one module are drawn: the numbers of further calls and parts are in the table."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,14 @@ class Site:
     data: list[str] = field(default_factory=list)
     pictures: list[dict[str, Any]] = field(default_factory=list)
 
+    @property
+    def drawn(self) -> Sequence[Source]:
+        """The tensors that have a picture."""
+        return self.sources[:MOST_PICTURES]
+
     def draw(self, detail: Detail, *, item: int, order: Order, tokens: Sequence[str]) -> None:
         """Make the pictures of the tensors, as large as the detail allows."""
-        for source in self.sources:
+        for source in self.drawn:
             found = sample(source.tensor, detail, item=item if _batched(source.tensor, item) else 0, order=order)
             if found is not None:
                 self.pictures.append(_described(source, found, tokens))
@@ -81,7 +86,7 @@ class Site:
 
 
 def sources_of(path: str, calls: Sequence[Any]) -> list[Source]:
-    """Return the tensors that a module gave in its calls, the first of them."""
+    """Return the tensors that a module gave in its calls, call by call."""
     found = []
     for number, value in enumerate(calls):
         for part, leaf in leaves(value):
@@ -91,7 +96,7 @@ def sources_of(path: str, calls: Sequence[Any]) -> list[Source]:
                 labels += [".".join(map(str, part))] if part else []
                 address = str(where.at("" if path == "." else path))
                 found.append(Source(address, ", ".join(labels), leaf))
-    return found[:MOST_PICTURES]
+    return found
 
 
 def _batched(tensor: Tensor, item: int) -> bool:
