@@ -16,7 +16,7 @@ from hookline.errors import MissingExtraError
 from hookline.looking.layer_table import LayerTable
 from hookline.looking.report.finding import Finding
 
-_SCRIPTS = ("values.js", "colours.js", "probe.js", "tree.js", "charts.js", "site.js", "main.js")
+_SCRIPTS = ("values.js", "colours.js", "probe.js", "tree.js", "charts.js", "site.js", "stages.js", "main.js")
 _MAPS = ("viridis", "RdBu_r", "berlin")
 
 

@@ -29,6 +29,7 @@ function redraw() {
     watcher.observe(row.strip);
   }
   drawCam();
+  drawStages(document.getElementById("stages"));
   drawNorms(document.getElementById("norms"));
   drawAttention(document.getElementById("attention"));
   if (!siteView.hidden) route();
@@ -97,6 +98,7 @@ try {
 buildTree();
 drawDepth(document.getElementById("depth"));
 drawCam();
+drawStages(document.getElementById("stages"));
 drawNorms(document.getElementById("norms"));
 drawAttention(document.getElementById("attention"));
 route();
