@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-NAMES = ("engine", "hooks", "capture", "statistics")
+NAMES = ("engine", "hooks", "capture", "statistics", "look")
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
