@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 from torch import nn
 
@@ -20,6 +22,14 @@ def test_a_file_finds_its_neighbours(folder):
     (folder / "sub" / "neighbour.py").write_text("from torch import nn\nnet = nn.Tanh()\n")
     (folder / "sub" / "main_model.py").write_text("from neighbour import net\n")
     assert isinstance(load_model("sub/main_model.py:net"), nn.Tanh)
+
+
+def test_a_file_that_is_named_like_a_module_of_python_does_not_take_its_place(folder):
+    import random
+
+    (folder / "random.py").write_text("from torch import nn\nnet = nn.Tanh()\n")
+    load_model("random.py:net")
+    assert sys.modules["random"] is random
 
 
 @pytest.mark.parametrize(

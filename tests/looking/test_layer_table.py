@@ -133,6 +133,18 @@ def test_a_module_that_is_called_twice_has_one_row_or_one_for_each_number_of_cha
     ]
 
 
+def test_a_module_that_is_called_twice_ended_when_its_first_call_did():
+    class Around(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act, self.middle = nn.ReLU(), nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.act(self.middle(self.act(x)))
+
+    assert hookline.layer_table(Around(), torch.ones(1, 2)).finished == ("act", "middle", ".")
+
+
 def test_values_that_are_not_finite_are_counted_and_do_not_spoil_the_statistics():
     class Broken(nn.Module):
         def forward(self, x):

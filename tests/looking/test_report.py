@@ -75,8 +75,10 @@ def test_a_sample_of_maps_holds_the_true_values_of_the_places_that_it_names():
 @pytest.mark.parametrize(("order", "wanted"), [("index", (0, 1, 2)), ("energy", (2, 0, 1)), ("variance", (1, 0, 2))])
 def test_channels_are_ordered_by_index_energy_or_variance(order, wanted):
     flat, wide, large = torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.5]), torch.tensor([9.0, 9.0])
-    found = sample(torch.stack([flat, wide, large]).view(1, 3, 1, 2), ALL, order=order)
+    tensor = torch.stack([flat, wide, large]).view(1, 3, 1, 2)
+    found = sample(tensor, ALL, order=order)
     assert found.channels == wanted
+    assert torch.equal(found.values, tensor[0, list(wanted)])
 
 
 def test_a_sample_of_tokens_vectors_and_pooled_maps():
@@ -191,6 +193,18 @@ def test_a_size_limit_is_kept_and_what_was_dropped_is_said():
     none = hookline.look(model, x, size="100 kB")
     assert any(line.startswith("no pictures: those of 7 tensors do not fit") for line in none.choices)
     assert page_of(none)["sites"][1]["rows"][0]["mean"] is not None
+
+
+def test_a_size_limit_is_kept_by_values_that_do_not_deflate():
+    bits = torch.randint(0, 2**31, (1, 4, 100, 100)).to(torch.int32) & 0x7F7FFFFF  # any finite float
+    report = hookline.look(nn.Identity(), bits.view(torch.float32), size="530 kB")
+    assert len(report.html) < 530_000
+    assert any("of 40,000 values are drawn" in line for line in report.choices)
+
+
+def test_float64_values_beyond_float32_are_said_to_be_drawn_as_infinite():
+    said = sample(torch.tensor([1.0, 1e300], dtype=torch.float64), ALL).said
+    assert said == ("1 finite values beyond 3.4e38 are drawn as infinite",)
 
 
 def test_a_module_called_twice_has_a_picture_for_each_call():

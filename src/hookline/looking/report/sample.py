@@ -76,12 +76,21 @@ def sample(tensor: Tensor, detail: Detail, *, item: int = 0, order: Order = "ind
         said.append(f"of the {between} axes between channel and height the first entry")
     else:
         index += ["c", "y", "x"][3 - value.dim() :]
-    value = value.to(torch.float32)
+    value = _as_float32(value, said)
     if value.dim() == 3 and value.shape[-2:] != (1, 1):
         return _maps(value, detail, order, tuple(index), said)
     if value.dim() == 3:  # one pixel each
         return _vector(value.flatten(), detail, tuple("x" if axis == "c" else 0 for axis in index), said)
     return _matrix(value, detail, index, said) if value.dim() == 2 else _vector(value, detail, tuple(index), said)
+
+
+def _as_float32(value: Tensor, said: list[str]) -> Tensor:
+    single = value.to(torch.float32)
+    if value.dtype == torch.float64:
+        lost = int((value.isfinite() & ~single.isfinite()).sum())
+        if lost:
+            said.append(f"{lost} finite values beyond 3.4e38 are drawn as infinite")
+    return single
 
 
 def _maps(value: Tensor, detail: Detail, order: Order, index: tuple[Any, ...], said: list[str]) -> Sample:
