@@ -177,6 +177,79 @@ def test_findings_come_first_and_name_modules():
     assert report.html.index("Findings") < report.html.index("Layer table")
 
 
+class Flagged(nn.Module):
+    """Gives eight channels: 3 is dead, 5 constant, 7 has a NaN, 1 and 2 are equal."""
+
+    def forward(self, x):
+        x = x.clone()
+        x[:, 2], x[:, 3], x[:, 5] = x[:, 1], 0, 0.25
+        x[0, 7, 2, 2] = float("nan")
+        return x
+
+
+def test_exactly_the_channels_that_carry_nothing_of_their_own_are_found():
+    report = hookline.look(nn.Sequential(Flagged()), torch.randn(2, 8, 5, 5))
+    (picture,) = page_of(report)["sites"][1]["pictures"]
+    assert picture["words"] == {"2": "= 1", "3": "dead", "5": "constant"}
+    found = {(each.kind, each.address): each.text for each in report.findings}
+    assert set(found) == {
+        ("not finite", "0"),
+        ("not finite", "."),
+        ("dead", "0"),
+        ("constant", "0"),
+        ("duplicate", "0"),
+    }
+    assert "the first in execution order" in found["not finite", "0"]
+    # 1 - 0.05 ** (1 / 2) = 0.776: with two inputs it is known only that it fires in fewer than 78 % of inputs
+    assert found["dead", "0"] == (
+        "1 of 8 channels are 0 everywhere in all 2 inputs: each fires in less than 0.78 of inputs (95 % sure); "
+        "handed on by 1 module"
+    )
+    assert found["constant", "0"].startswith("1 of 8 channels have one value everywhere")
+    assert found["duplicate", "0"] == "channels are the same value by value: 1 = 2"
+
+
+def test_a_healthy_network_has_no_findings():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(16, 3))
+    assert hookline.look(model, torch.randn(3, 3, 4, 4)).findings == ()
+
+
+def test_values_at_the_bound_of_an_activation_are_saturated_and_a_rectifier_that_does_not_fire_is_not():
+    x = torch.stack([torch.full((50,), 9.0), torch.linspace(0, 6, 50), torch.full((50,), -1.0)], dim=-1)
+    kinds = {each.kind: each.text for each in hookline.look(nn.ReLU6(), x[None]).findings}
+    assert kinds["saturated"] == "1 of 3 channels lie at a bound"
+    assert kinds["dead"].startswith("1 of 3 channels are 0")
+    x = torch.stack(
+        [torch.linspace(-9, 9, 50), torch.linspace(4, 9, 50) * torch.tensor([1.0, -1.0]).repeat(25)], dim=-1
+    )
+    (only,) = hookline.look(nn.Tanh(), x[None]).findings
+    assert (only.kind, only.text) == ("saturated", "1 of 2 channels lie at a bound")
+
+
+def test_a_scale_a_thousand_times_the_usual_one_is_found_where_it_begins():
+    class Times(nn.Module):
+        def __init__(self, by):
+            super().__init__()
+            self.by = by
+
+        def forward(self, x):
+            return x * self.by
+
+    model = nn.Sequential(*(Times(by) for by in (1, 1, 1, 1, 2000, 1, 1e-7)))
+    found = {each.kind: (each.address, each.text) for each in hookline.look(model, torch.randn(4, 9)).findings}
+    assert found["exploding scale"][0] == "4"
+    assert found["exploding scale"][1].endswith("and 1 modules more")
+    assert found["vanishing scale"][0] == "6"
+
+
+def test_the_bound_on_a_unit_that_never_fired_is_that_of_the_binomial():
+    from hookline.looking.report.finding import fires_in_less_than
+
+    share = fires_in_less_than(512)
+    assert (1 - share) ** 512 == pytest.approx(0.05)
+    assert share < 0.006
+
+
 def test_at_names_the_modules_that_have_a_page_and_the_table_has_all():
     report = hookline.look(Net(), torch.rand(1, 3, 6, 6), at="act")
     assert [site["path"] for site in page_of(report)["sites"]] == ["act"]

@@ -147,10 +147,10 @@ def test_the_colour_of_a_cell_is_the_colour_of_its_value_and_nan_has_one_of_its_
     assert got[4 * 2 :][:3] == [255, 0, 168]
 
 
-def test_a_channel_without_contrast_says_its_value_and_values_that_are_no_numbers_are_counted(page):
+def test_a_channel_says_what_is_wrong_with_it_and_how_many_values_are_no_numbers(page):
     open_site(page, "marked")
     captions = page.locator("#site .grid figcaption").all_inner_texts()
-    assert captions[1].split("\n") == ["1", "all 0"]
+    assert captions[1].split("\n") == ["1", "dead"]
     assert captions[2].split("\n") == ["2", "\u00d7 1"]
     assert "1 not finite" in page.inner_text("#site .colour-bar")
 

@@ -50,6 +50,7 @@ class Hero:
             "kind": "maps",
             "shape": [1, height, width],
             "channels": [0],
+            "words": {},
             "cell": "Grad-CAM",
             "step": [1, 1],
             "index": ["y", "x"],

@@ -13,6 +13,7 @@ from hookline.address import Address
 from hookline.address.paths import places
 from hookline.capturing.session import capture
 from hookline.looking.layer_table import LayerRow, LayerTable, run, table_of
+from hookline.looking.report.channel_flags import channel_flags
 from hookline.looking.report.site import Site, sources_of
 from hookline.looking.untouched import untouched
 from hookline.looking.watch import Watch
@@ -67,5 +68,7 @@ def observe(
     for path, of_path in rows.items():
         address = str(Address().at("" if path == "." else path))
         if address in features:
-            sites.append(Site(path, of_path, sources_of(path, features.calls(address))))
+            sources = sources_of(path, features.calls(address))
+            flags = [channel_flags(source.tensor, watch.seen[path].module) for source in sources]
+            sites.append(Site(path, of_path, sources, flags))
     return Observation(table, sites, output)

@@ -12,7 +12,7 @@ from hookline.address.paths import places
 from hookline.capturing.budget import bytes_of
 from hookline.intercept.hookable import check_module
 from hookline.looking.report.document import Report, rendered
-from hookline.looking.report.finding import Finding, table_findings
+from hookline.looking.report.finding import Finding, findings
 from hookline.looking.report.fitting import draw_within
 from hookline.looking.report.hero import Hero
 from hookline.looking.report.observation import Observation, observe
@@ -71,17 +71,21 @@ def look(
     seen = observe(model, inputs, kwargs or {}, paths)
     hero = Hero.of(seen.output, photo=photo, tokens=tokens, labels=labels, item=item)
     said = [*choices, *draw_within(budget, seen.sites, item=item, order=order, tokens=tokens)]
-    findings = table_findings(seen.table)
+    found = findings(seen.table, seen.sites)
+    if any(
+        flags is not None and flags.inputs == 1 and flags.dead for site in seen.sites for flags in site.channel_flags
+    ):
+        said.append("dead: of one input, which says little of others; with 300 it bounds them to 1 %")
     for site in seen.sites:
-        site.flags = [f"{each.kind}: {each.text}" for each in findings if each.path == site.path]
-    return document(model, seen, hero, findings, said, title or type(model).__name__, tokens, item)
+        site.flags = [f"{each.kind}: {each.text}" for each in found if each.path == site.path]
+    return document(model, seen, hero, found, said, title or type(model).__name__, tokens, item)
 
 
 def document(
     model: nn.Module,
     seen: Observation,
     hero: Hero,
-    findings: Sequence[Finding],
+    found: Sequence[Finding],
     said: Sequence[str],
     title: str,
     tokens: Sequence[str],
@@ -104,7 +108,7 @@ def document(
         title=title,
         heading=title,
         lead=str(totals),
-        findings=findings,
+        findings=found,
         nothing_found="All values are finite, no channel is 0 everywhere, and every module was called.",
         hero=hero.to_dict(),
         pictures=[],
@@ -114,7 +118,7 @@ def document(
         footer=seen.table.footer(),
         choices=said,
     )
-    return Report(text, seen.table, tuple(findings), tuple(said), seen.output)
+    return Report(text, seen.table, tuple(found), tuple(said), seen.output)
 
 
 def _tree(model: nn.Module) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hookline.address import Address, leaves
 from hookline.looking.layer_table import LayerRow
+from hookline.looking.report.channel_flags import ChannelFlags
 from hookline.looking.report.histogram import histogram
 from hookline.looking.report.packing import packed, rounded
 from hookline.looking.report.sample import Detail, Order, Sample, sample, value_range
@@ -41,6 +42,7 @@ class Site:
         path: the path of the module.
         rows: its rows of the layer table.
         sources: its tensors.
+        channel_flags: the flags of the channels of each of them.
         flags: what was found here, a line each.
         data: the packed values of each picture, in the order of `pictures`.
         pictures: what the page's script has to know of each.
@@ -49,6 +51,7 @@ class Site:
     path: str
     rows: Sequence[LayerRow]
     sources: Sequence[Source]
+    channel_flags: Sequence[ChannelFlags | None] = ()
     flags: list[str] = field(default_factory=list)
     data: list[str] = field(default_factory=list)
     pictures: list[dict[str, Any]] = field(default_factory=list)
@@ -60,10 +63,10 @@ class Site:
 
     def draw(self, detail: Detail, *, item: int, order: Order, tokens: Sequence[str]) -> None:
         """Make the pictures of the tensors, as large as the detail allows."""
-        for source in self.drawn:
+        for source, flags in zip(self.drawn, self.channel_flags, strict=False):
             found = sample(source.tensor, detail, item=item if _batched(source.tensor, item) else 0, order=order)
             if found is not None:
-                self.pictures.append(_described(source, found, tokens))
+                self.pictures.append(_described(source, found, tokens, flags))
                 self.data.append(packed(found.values))
 
     def clear(self) -> None:
@@ -103,7 +106,7 @@ def _batched(tensor: Tensor, item: int) -> bool:
     return tensor.dim() > 1 and tensor.shape[0] > item
 
 
-def _described(source: Source, found: Sample, tokens: Sequence[str]) -> dict[str, Any]:
+def _described(source: Source, found: Sample, tokens: Sequence[str], flags: ChannelFlags | None) -> dict[str, Any]:
     low, high, rule = value_range(rounded(found.values))
     finite = found.values[found.values.isfinite()]
     cells, height, width = found.values.shape
@@ -116,6 +119,7 @@ def _described(source: Source, found: Sample, tokens: Sequence[str]) -> dict[str
         "kind": found.kind,
         "shape": [cells, height, width],
         "channels": list(found.channels),
+        "words": flags.words() if flags is not None and found.kind == "maps" else {},
         "cell": "head" if heads else "channel",
         "step": list(found.step),
         "index": list(found.index),

@@ -42,6 +42,7 @@ def token_map(
         "kind": "matrix",
         "shape": [1, *norms.shape],
         "channels": [0],
+        "words": {},
         "cell": "norm",
         "step": [1, 1],
         "index": ["y", "x"],

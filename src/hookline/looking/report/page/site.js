@@ -123,7 +123,9 @@ function firstAlive(picture, all) {
 function cellCaption(picture, all, cell) {
   const { low, high, other } = extent(cellValues(picture, all, cell));
   const caption = [element("span", { text: picture.channels[cell] })];
-  if (low === high) caption.push(element("span", { class: "muted", text: `all ${shown(low)}` }));
+  const word = picture.words[picture.channels[cell]];
+  if (word && word !== "constant") caption.push(element("span", { class: "word", text: word }));
+  else if (low === high) caption.push(element("span", { class: "muted", text: `all ${shown(low)}` }));
   if (other) caption.push(element("span", { class: "bad", text: `× ${other}`, title: `${other} values are not finite` }));
   return caption;
 }
