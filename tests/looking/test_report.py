@@ -183,6 +183,7 @@ class Flagged(nn.Module):
     def forward(self, x):
         x = x.clone()
         x[:, 2], x[:, 3], x[:, 5] = x[:, 1], 0, 0.25
+        x[:, 6] = x[:, 1].flip(-1)  # of the same range as 1, and not the same
         x[0, 7, 2, 2] = float("nan")
         return x
 
@@ -215,15 +216,24 @@ def test_a_healthy_network_has_no_findings():
 
 
 def test_values_at_the_bound_of_an_activation_are_saturated_and_a_rectifier_that_does_not_fire_is_not():
-    x = torch.stack([torch.full((50,), 9.0), torch.linspace(0, 6, 50), torch.full((50,), -1.0)], dim=-1)
+    rarely = torch.tensor([3.0] + [-1.0] * 49)
+    x = torch.stack([torch.full((50,), 9.0), torch.linspace(0, 6, 50), torch.full((50,), -1.0), rarely], dim=-1)
     kinds = {each.kind: each.text for each in hookline.look(nn.ReLU6(), x[None]).findings}
-    assert kinds["saturated"] == "1 of 3 channels lie at a bound"
-    assert kinds["dead"].startswith("1 of 3 channels are 0")
+    assert kinds == {
+        "saturated": "1 of 4 channels lie at a bound",
+        "dead": "1 of 4 channels are 0 everywhere in this input",
+    }
     x = torch.stack(
         [torch.linspace(-9, 9, 50), torch.linspace(4, 9, 50) * torch.tensor([1.0, -1.0]).repeat(25)], dim=-1
     )
     (only,) = hookline.look(nn.Tanh(), x[None]).findings
     assert (only.kind, only.text) == ("saturated", "1 of 2 channels lie at a bound")
+
+
+def test_a_channel_of_infinities_is_not_finite_and_not_constant():
+    x = torch.randn(1, 5, 2)
+    x[..., 1] = float("inf")
+    assert [each.kind for each in hookline.look(nn.Identity(), x).findings] == ["not finite"]
 
 
 def test_a_scale_a_thousand_times_the_usual_one_is_found_where_it_begins():
