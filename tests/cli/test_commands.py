@@ -137,6 +137,21 @@ def test_look_writes_one_file_and_says_what_was_chosen_and_found(photo, run):
     assert sorted(file.name for file in photo.parent.iterdir() if file.suffix == ".html") == ["out.html"]
 
 
+def test_look_draws_the_photo_of_a_folder_that_is_asked_for(photo, run):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    (photo.parent / "many").mkdir()
+    for name in ("a.png", "b.png"):
+        (photo.parent / "many" / name).write_bytes(photo.read_bytes())
+    size = ("--crop", "16", "--resize", "16")
+    code, out, _ = run("look", "zoo.py:tiny", "-i", "many", *size, "--item", "1")
+    assert code == 0
+    assert "many: 2 photos: resized" in out
+    assert "number 1 of a batch of 2" in (photo.parent / "report.html").read_text()
+    code, _, err = run("look", "zoo.py:tiny", "-i", "many", *size, "--item", "2")
+    assert (code, "there are 2 photos, from 0 to 1" in err) == (2, True)
+
+
 def test_look_as_json_has_table_findings_and_choices(folder, run):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")

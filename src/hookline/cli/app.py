@@ -18,6 +18,7 @@ from hookline.cli.options import (
     Device,
     FailOn,
     Input,
+    Item,
     Mean,
     Model,
     ModeOption,
@@ -119,6 +120,7 @@ def look(
     at: At = None,
     output: Output = Path("report.html"),
     order: OrderOption = Order.index,
+    item: Item = 0,
     size: Size = "15 MB",
     weights: Weights = None,
     mode: ModeOption = Mode.eval,
@@ -136,7 +138,9 @@ def look(
     from hookline.cli.look_command import look as run  # noqa: PLC0415 - loads torch
 
     request = request_of(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
-    raise typer.Exit(run(request, at=at, output=output, order=order, size=size, fail_on=fail_on, as_json=as_json))
+    raise typer.Exit(
+        run(request, at=at, output=output, order=order, item=item, size=size, fail_on=fail_on, as_json=as_json)
+    )
 
 
 @app.command(epilog=_examples("hookline demo", "hookline demo --photo coffee", "hookline demo --text"))

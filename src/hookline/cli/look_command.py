@@ -16,7 +16,7 @@ from hookline.cli.inputs import Inputs
 from hookline.cli.output_file import output_file
 from hookline.cli.subject import Request
 from hookline.cli.table_command import report_checks, show_partial
-from hookline.errors import ModelRunError
+from hookline.errors import CommandError, ModelRunError
 from hookline.looking.report import Report
 from hookline.looking.report import look as look_at
 
@@ -29,6 +29,7 @@ def look(
     at: Sequence[str] | None,
     output: Path,
     order: Order,
+    item: int,
     size: str,
     fail_on: str | None,
     as_json: bool,
@@ -39,7 +40,14 @@ def look(
         model, said = request.load()
         inputs = request.read(model)
         report = looked_at(
-            model, inputs, at=list(at) if at else None, choices=said, order=order.value, size=size, title=request.model
+            model,
+            inputs,
+            at=list(at) if at else None,
+            choices=said,
+            order=order.value,
+            item=item,
+            size=size,
+            title=request.model,
         )
         file.write(report.html)
     if as_json:
@@ -58,7 +66,7 @@ def looked_at(model: nn.Module, inputs: Inputs, *, choices: Sequence[str], **opt
             model,
             *inputs.args,
             kwargs=inputs.kwargs,
-            photo=_photo(inputs.photos),
+            photo=_photo(inputs.photos, options.get("item", 0)),
             tokens=inputs.tokens,
             choices=[*choices, *inputs.said],
             **options,
@@ -83,8 +91,12 @@ def written(report: Report, output: Path) -> str:
     return f"report: {output} ({len(report.html.encode()) / 1e6:.1f} MB), open it in a browser"
 
 
-def _photo(photos: Tensor | None) -> Tensor | None:
-    return None if photos is None else photos[0]
+def _photo(photos: Tensor | None, item: int) -> Tensor | None:
+    if photos is None:
+        return None
+    if item >= len(photos):
+        raise CommandError(f"--item {item}: there are {len(photos)} photos, from 0 to {len(photos) - 1}.")
+    return photos[item]
 
 
 def _as_dict(report: Report) -> dict[str, Any]:

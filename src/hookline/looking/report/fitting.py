@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hookline.capturing.budget import human
 from hookline.looking.report.sample import Detail, Order, kept, levels_for
 from hookline.looking.report.site import Site
+from hookline.progress import tracked
 
 # What a page has beside its pictures, and each module: measured, rounded up.
 _PAGE = 400_000
@@ -34,7 +35,8 @@ def draw_within(budget: int, sites: Sequence[Site], *, item: int, order: Order, 
 
 def _fits(sites: Sequence[Site], detail: Detail, room: int, item: int, order: Order, tokens: Sequence[str]) -> bool:
     """Make the pictures with this much detail, and return whether they fit; if not there are none."""
-    for site in sites:
+    many = len(sites) > 50  # else it is over before anybody looks
+    for site in tracked(sites, "drawing", total=len(sites), show=None if many else False):
         site.draw(detail, item=item, order=order, tokens=tokens)
         room -= sum(map(len, site.data))
     if room < 0:

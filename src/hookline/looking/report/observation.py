@@ -18,6 +18,9 @@ from hookline.looking.report.site import Site, sources_of
 from hookline.looking.untouched import untouched
 from hookline.looking.watch import Watch
 
+# What is kept of a run in memory: past it the oldest values move to files.
+_MEMORY = "4 GiB"
+
 
 @dataclass(frozen=True)
 class Observation:
@@ -55,7 +58,7 @@ def observe(
             for place in places(model)
             if (place.paths[0] or ".") not in watch.refused and (paths is None or (place.paths[0] or ".") in paths)
         ]
-        features = capture(model, wanted)
+        features = capture(model, wanted, budget=_MEMORY)
         try:
             output = run(watch, inputs, dict(kwargs))
         finally:
