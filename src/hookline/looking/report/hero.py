@@ -35,11 +35,6 @@ class Hero:
     cam: Tensor | None = None
     cam_said: str = ""
 
-    @classmethod
-    def of(cls, output: Any, *, photo: Tensor | None, tokens: Sequence[str], labels: Sequence[str], item: int) -> Hero:
-        """Return what there is to show of one run."""
-        return cls(photo, tuple(likeliest(output, labels, item=item)) if labels else (), tuple(tokens))
-
     def packed(self, number: int) -> tuple[dict[str, Any] | None, list[str]]:
         """Return what the page's script has to know of the map over the photo, and its values."""
         if self.cam is None or self.photo is None:
@@ -98,13 +93,20 @@ def likeliest(output: Any, labels: Sequence[str], *, item: int = 0, number: int 
     Raises:
         HookTypeError: there is no such tensor in it.
     """
+    top = scores(output, len(labels))[item].float().softmax(-1).topk(min(number, len(labels)))
+    return [(labels[index], share) for share, index in zip(top.values.tolist(), top.indices.tolist(), strict=True)]
+
+
+def scores(output: Any, classes: int) -> Tensor:
+    """Return the scores in what a classifier returned, shape (batch, classes).
+
+    Raises:
+        HookTypeError: there is no such tensor in it.
+    """
     for _, leaf in leaves(output):
-        if isinstance(leaf, Tensor) and leaf.dim() == 2 and leaf.shape[1] == len(labels):
-            top = leaf[item].float().softmax(-1).topk(min(number, len(labels)))
-            return [
-                (labels[index], share) for share, index in zip(top.values.tolist(), top.indices.tolist(), strict=True)
-            ]
-    raise HookTypeError(f"the model's output has no score for each of the {len(labels)} labels.")
+        if isinstance(leaf, Tensor) and leaf.dim() == 2 and leaf.shape[1] == classes:
+            return leaf
+    raise HookTypeError(f"the model's output has no score for each of the {classes} labels.")
 
 
 def png(photo: Tensor) -> str:

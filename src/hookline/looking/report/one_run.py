@@ -10,11 +10,13 @@ from torch import Tensor, nn
 from hookline.address import select
 from hookline.address.paths import places
 from hookline.capturing.budget import bytes_of
+from hookline.errors import CaptureError
 from hookline.intercept.hookable import check_module
+from hookline.looking.report.cam import class_map, last_maps
 from hookline.looking.report.document import Report, rendered
 from hookline.looking.report.finding import Finding, findings
 from hookline.looking.report.fitting import draw_within
-from hookline.looking.report.hero import Hero
+from hookline.looking.report.hero import Hero, likeliest, scores
 from hookline.looking.report.observation import Observation, observe
 from hookline.looking.report.sample import Order
 from hookline.looking.report.token_map import token_map
@@ -69,7 +71,7 @@ def look(
     budget = bytes_of(size)
     paths = None if at is None else {target.path for target in select(model, at)}
     seen = observe(model, inputs, kwargs or {}, paths)
-    hero = Hero.of(seen.output, photo=photo, tokens=tokens, labels=labels, item=item)
+    hero = _hero(model, inputs, kwargs or {}, seen, photo=photo, tokens=tokens, labels=labels, item=item)
     said = [*choices, *draw_within(budget, seen.sites, item=item, order=order, tokens=tokens)]
     found = findings(seen.table, seen.sites)
     if any(
@@ -79,6 +81,35 @@ def look(
     for site in seen.sites:
         site.flags = [f"{each.kind}: {each.text}" for each in found if each.path == site.path]
     return document(model, seen, hero, found, said, title or type(model).__name__, tokens, item)
+
+
+def _hero(
+    model: nn.Module,
+    inputs: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    seen: Observation,
+    *,
+    photo: Tensor | None,
+    tokens: Sequence[str],
+    labels: Sequence[str],
+    item: int,
+) -> Hero:
+    """Return the input and the answer; with a photo also the places that speak for the likeliest class."""
+    classes = tuple(likeliest(seen.output, labels, item=item)) if labels else ()
+    path = last_maps(seen) if photo is not None and labels else None
+    if path is None:
+        return Hero(photo, classes, tuple(tokens))
+    target = int(scores(seen.output, len(labels))[item].argmax())
+    try:
+        cam = class_map(model, inputs, kwargs, path, target=target, classes=len(labels), item=item)
+    except (RuntimeError, CaptureError) as error:
+        return Hero(photo, classes, tuple(tokens), cam_said=f"No Grad-CAM: {str(error).splitlines()[0]}")
+    height, width = cam.shape
+    about = (
+        f"Grad-CAM of {classes[0][0]!r} at {path}, {height} x {width}, from 0 to {cam.max().item():.3g}, not smoothed."
+    )
+    zero = " It is 0 everywhere: nothing there speaks for this class." if not cam.any() else ""
+    return Hero(photo, classes, tuple(tokens), cam, about + zero)
 
 
 def document(

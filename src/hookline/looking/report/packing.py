@@ -16,11 +16,7 @@ def rounded(values: Tensor) -> Tensor:
     does what is rounded already.
     """
     flat = values.detach().to("cpu", torch.float32).flatten().contiguous()
-    finite = flat.isfinite()
-    bits = flat.where(finite, 0.0).view(torch.int32)
-    # Rounding up must not carry the largest numbers into infinity: they are cut off instead.
-    upper = torch.where((bits & 0x7FFFFFFF) >= 0x7F7FFF80, bits, bits + 0x80) & ~0xFF
-    return torch.where(finite, upper.view(torch.float32), flat).view(values.shape)
+    return _upper(flat).view(torch.float32).view(values.shape)
 
 
 def packed(values: Tensor) -> str:
@@ -29,10 +25,19 @@ def packed(values: Tensor) -> str:
     The three bytes of each are stored in planes, highest first: signs and exponents, which lie together then, deflate
     best.
     """
-    bits = rounded(values).nan_to_num(nan=float("nan"), posinf=float("inf"), neginf=float("-inf")).flatten()
-    by_byte = bits.view(torch.uint8).view(-1, 4)  # little-endian: the lowest byte first
-    planes = by_byte[:, [3, 2, 1]].t().contiguous()
+    bits = _upper(values.detach().to("cpu", torch.float32).flatten().contiguous())
+    planes = bits.view(torch.uint8).view(-1, 4)[:, [3, 2, 1]].t().contiguous()  # little-endian: the lowest byte first
     return base64.b64encode(zlib.compress(planes.numpy().tobytes(), 3)).decode()
+
+
+def _upper(flat: Tensor) -> Tensor:
+    """Return the bits of float32 values, rounded to the upper 24, as int32."""
+    bits = flat.view(torch.int32)
+    size = bits & 0x7FFFFFFF
+    # Rounding up must not carry the largest numbers into infinity: they are cut off. Of a NaN the upper bits alone
+    # could be those of infinity.
+    special = torch.where(size > 0x7F800000, 0x7FC00000, bits & ~0xFF)
+    return torch.where(size >= 0x7F7FFF80, special, (bits + 0x80) & ~0xFF).to(torch.int32)
 
 
 def unpacked(text: str) -> Tensor:

@@ -141,16 +141,16 @@ def value_range(values: Tensor) -> tuple[float, float, str]:
     The 0.5 and 99.5 percentile of the finite values that are drawn, all cells together; symmetric about 0 where some
     value is negative.
     """
-    finite = values[values.isfinite()].flatten()
+    finite = values[values.isfinite()]
     if not finite.numel():
         return 0.0, 0.0, "no finite value"
-    finite = finite.sort().values
+    smallest, largest = (end.item() for end in finite.aminmax())
     last = finite.numel() - 1
-    low, high = (finite[round(last * share)].item() for share in (0.005, 0.995))
+    low, high = (finite.kthvalue(round(last * share) + 1).values.item() for share in (0.005, 0.995))
     rule = "0.5 to 99.5 percentile of the values drawn"
-    if low == high and finite[0] != finite[-1]:  # nearly all values are the same: the others would all be clipped
-        low, high, rule = finite[0].item(), finite[-1].item(), "smallest to largest, since nearly all are the same"
-    if finite[0] < 0:
+    if low == high and smallest != largest:  # nearly all values are the same: the others would all be clipped
+        low, high, rule = smallest, largest, "smallest to largest, since nearly all are the same"
+    if smallest < 0:
         high = max(abs(low), abs(high))
         return -high, high, f"{rule}, symmetric about 0"
     return low, high, rule

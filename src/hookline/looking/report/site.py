@@ -108,7 +108,6 @@ def _batched(tensor: Tensor, item: int) -> bool:
 
 def _described(source: Source, found: Sample, tokens: Sequence[str], flags: ChannelFlags | None) -> dict[str, Any]:
     low, high, rule = value_range(rounded(found.values))
-    finite = found.values[found.values.isfinite()]
     cells, height, width = found.values.shape
     heads = is_attention(source.tensor, len(tokens))
     said = [line.replace("channels", "heads") if heads else line for line in found.said]
@@ -125,7 +124,7 @@ def _described(source: Source, found: Sample, tokens: Sequence[str], flags: Chan
         "index": list(found.index),
         "low": low,
         "high": high,
-        "signed": bool((finite < 0).any()),
+        "signed": low < 0,
         "said": [*said, f"range: {rule}"],
         "tokens": is_tokens or heads,
         "histogram": histogram(source.tensor),
