@@ -60,6 +60,7 @@ async function drawCam() {
   const all = await values(cam.data);
   canvas.hidden = false;
   paintOver(canvas, all, cam, 0, strength.value / 100);
+  document.getElementById("cam-bar").replaceChildren(colourBar(cam, all));
   strength.oninput = () => paintOver(canvas, all, cam, 0, strength.value / 100);
   if (!canvas.dataset.read) readable(canvas, all, cam, 0);
   canvas.dataset.read = "yes";
