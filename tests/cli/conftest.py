@@ -43,7 +43,17 @@ def number():
     return 3
 
 made = mlp()
+many = nn.Sequential(*(nn.Identity() for _ in range(5000)))
 sums, nans = Sum(), Nan()
+
+class Loud(nn.Module):
+    def forward(self, x):
+        print("running")
+        return x
+
+def loud():
+    print("loading")
+    return Loud()
 """
 
 

@@ -75,6 +75,26 @@ def test_table_as_json_and_csv_has_nothing_else_on_stdout(folder, run):
     assert [row["shape"] for row in rows] == ["3x2", "3x8", "3x8", "3x2"]
 
 
+@pytest.mark.parametrize("command", [["table"], ["look", "-o", "out.html"], ["look", "diff", "random:2", "--model"]])
+def test_what_the_model_prints_does_not_get_into_the_output(folder, run, command):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    arguments = [*command, "zoo.py:loud", "--json"]
+    arguments += ["random:2"] if "diff" in command else ["-i", "random:2"]
+    code, out, err = run(*arguments)
+    assert code == 0
+    assert json.loads(out)
+    assert err.startswith("loading\nrunning\n")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(folder):
+    command = f"{sys.executable} -m hookline sites zoo.py:many | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], check=False, capture_output=True, text=True, cwd=folder
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_table_of_some_modules_keeps_the_totals(folder, run):
     out = run("table", "zoo.py:mlp", "-i", "random:3x4", "--at", "2", "--csv")[1]
     assert [row["address"] for row in csv.DictReader(io.StringIO(out))] == ["2"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -48,6 +51,17 @@ def _examples(*lines: str) -> str:
     return "Examples:\n\n" + "\n\n".join(lines)
 
 
+def _exit(run: Callable[..., int], *args: Any, **kwargs: Any) -> NoReturn:
+    """Exit with the code that `run` returns; with 0 when the reader of the output has seen enough."""
+    try:
+        code = run(*args, **kwargs)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains at its exit
+        code = 0
+    raise typer.Exit(code)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from hookline._version import __version__  # noqa: PLC0415 - printed rarely
@@ -72,7 +86,7 @@ def sites(model: Model, at: At = None, as_json: AsJson = False, as_csv: AsCsv = 
     """List the addresses of a model: what --at, and hookline in Python, can name."""
     from hookline.cli.sites_command import sites as run  # noqa: PLC0415 - loads torch
 
-    raise typer.Exit(run(request_of(model), at=at, as_json=as_json, as_csv=as_csv))
+    _exit(run, request_of(model), at=at, as_json=as_json, as_csv=as_csv)
 
 
 @app.command(
@@ -103,7 +117,7 @@ def table(
     from hookline.cli.table_command import table as run  # noqa: PLC0415 - loads torch
 
     request = request_of(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
-    raise typer.Exit(run(request, at=at, as_json=as_json, as_csv=as_csv, fail_on=fail_on))
+    _exit(run, request, at=at, as_json=as_json, as_csv=as_csv, fail_on=fail_on)
 
 
 @app.command(
@@ -138,9 +152,7 @@ def look(
     from hookline.cli.look_command import look as run  # noqa: PLC0415 - loads torch
 
     request = request_of(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
-    raise typer.Exit(
-        run(request, at=at, output=output, order=order, item=item, size=size, fail_on=fail_on, as_json=as_json)
-    )
+    _exit(run, request, at=at, output=output, order=order, item=item, size=size, fail_on=fail_on, as_json=as_json)
 
 
 @app.command(epilog=_examples("hookline demo", "hookline demo --photo coffee", "hookline demo --text"))
@@ -156,7 +168,7 @@ def demo(
     from hookline.cli.demo import SENTENCE  # noqa: PLC0415 - loads torch
     from hookline.cli.demo import demo as run  # noqa: PLC0415
 
-    raise typer.Exit(run(text=(sentence or SENTENCE) if text or sentence else None, photo=photo, output=output))
+    _exit(run, text=(sentence or SENTENCE) if text or sentence else None, photo=photo, output=output)
 
 
 @app.command(
@@ -187,7 +199,7 @@ def look_diff(
     from hookline.cli.difference_command import look_diff as run  # noqa: PLC0415 - loads torch
 
     request = request_of(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
-    raise typer.Exit(run(a, b, request, at=at, as_json=as_json))
+    _exit(run, a, b, request, at=at, as_json=as_json)
 
 
 @app.command(epilog=_examples("hookline edit zoo.py:make --plan plan.json -i photo.jpg"))
@@ -211,7 +223,7 @@ def edit(
     from hookline.cli.difference_command import edit as run  # noqa: PLC0415 - loads torch
 
     request = request_of(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
-    raise typer.Exit(run(plan, request, at=at, as_json=as_json))
+    _exit(run, plan, request, at=at, as_json=as_json)
 
 
 @app.command(
@@ -235,4 +247,4 @@ def freeze_check(
     from hookline.cli.freeze_command import freeze_check as run  # noqa: PLC0415 - loads torch
 
     request = request_of(model, inputs, weights, Mode.as_is, device, tokenizer, (resize, crop, mean, std, stretch))
-    raise typer.Exit(run(plan, request))
+    _exit(run, plan, request)

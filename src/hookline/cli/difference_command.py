@@ -13,6 +13,7 @@ from torch import nn
 
 from hookline.address import select
 from hookline.cli.inputs import Inputs
+from hookline.cli.model_spec import aside
 from hookline.cli.subject import Request
 from hookline.cli.table_command import show_partial
 from hookline.cli.weights import load_weights
@@ -95,7 +96,7 @@ def _observed(
     model: nn.Module, inputs: Inputs, paths: set[str] | None, within: AbstractContextManager[Any] | None = None
 ) -> Observation:
     try:
-        with within if within is not None else nullcontext():
+        with aside(), within if within is not None else nullcontext():
             return observe(model, inputs.args, inputs.kwargs, paths)
     except ModelRunError as error:
         show_partial(error)

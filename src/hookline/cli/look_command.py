@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from hookline.cli.checks import parse_checks
 from hookline.cli.choices import Order
 from hookline.cli.inputs import Inputs
+from hookline.cli.model_spec import aside
 from hookline.cli.output_file import output_file
 from hookline.cli.subject import Request
 from hookline.cli.table_command import report_checks, show_partial
@@ -62,15 +63,16 @@ def look(
 def looked_at(model: nn.Module, inputs: Inputs, *, choices: Sequence[str], **options: Any) -> Report:
     """Return the report of one run; when the model fails, print the layer table up to there."""
     try:
-        return look_at(
-            model,
-            *inputs.args,
-            kwargs=inputs.kwargs,
-            photo=_photo(inputs.photos, options.get("item", 0)),
-            tokens=inputs.tokens,
-            choices=[*choices, *inputs.said],
-            **options,
-        )
+        with aside():
+            return look_at(
+                model,
+                *inputs.args,
+                kwargs=inputs.kwargs,
+                photo=_photo(inputs.photos, options.get("item", 0)),
+                tokens=inputs.tokens,
+                choices=[*choices, *inputs.said],
+                **options,
+            )
     except ModelRunError as error:
         show_partial(error)
         raise

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
 import sys
 import traceback
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -47,7 +49,8 @@ def _imported(place: str) -> ModuleType:
     # The folder of a file, as for `python file.py`; the present one for a module, as for `python -m`.
     sys.path.insert(0, str(path.resolve().parent if is_file else Path.cwd()))
     try:
-        return _run_file(path) if is_file else importlib.import_module(place)
+        with aside():
+            return _run_file(path) if is_file else importlib.import_module(place)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{place}.".startswith(f"{error.name}."):
             raise CommandError(f"there is no Python module {error.name!r} to take the model from.") from error
@@ -87,7 +90,8 @@ def _made(maker: Any, spec: str) -> Any:
             "and name that one."
         )
     try:
-        return maker()
+        with aside():
+            return maker()
     except HooklineError:
         raise
     except Exception as error:
@@ -101,6 +105,11 @@ def _required(maker: Any) -> list[str]:
         return []
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [each.name for each in parameters if each.default is each.empty and each.kind not in variable]
+
+
+def aside() -> AbstractContextManager[object]:
+    """Return a block in which what the user's code prints goes to stderr: stdout is for what was asked for."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def what_went_wrong(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from hookline.address import select
 from hookline.cli.checks import Check, parse_checks
+from hookline.cli.model_spec import aside
 from hookline.cli.subject import Request
 from hookline.errors import ModelRunError
 from hookline.looking.layer_table import LayerTable, layer_table
@@ -24,7 +25,8 @@ def table(request: Request, *, at: Sequence[str] | None, as_json: bool, as_csv: 
     wanted = None if not at else {target.path for target in select(model, list(at))}
     inputs = request.read(model)
     try:
-        found = layer_table(model, *inputs.args, **inputs.kwargs)
+        with aside():
+            found = layer_table(model, *inputs.args, **inputs.kwargs)
     except ModelRunError as error:
         show_partial(error)
         raise

@@ -101,7 +101,7 @@ function colourBar(picture, all) {
   const image = context.createImageData(256, 1);
   for (let i = 0; i < 256; i++) copy(maps[name], i, image.data, 4 * i);
   context.putImageData(image, 0, 0);
-  const end = (count, which) =>
+  const end = (count, which) => !count ? null :
     element("span", { class: "end", title: `${count} values beyond` },
       element("i", { style: `background:rgb(${BEYOND[name][which].join(" ")})` }),
       `${count} ${which === "under" ? "below" : "above"}`);
