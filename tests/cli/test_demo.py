@@ -2,17 +2,6 @@ import re
 from importlib.util import find_spec
 
 import pytest
-import torch
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Threads that wait for a busy machine's other processors make many small operations many times slower."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
 
 SUMNET = ["forward_pre_hook", "forward", "forward_hook", "tensor(116., grad_fn=<AddBackward0>)"]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ _PREPARATION = Preparation(resize=224, crop=224, mean=(0.498,) * 3, std=(0.502,)
 
 def demo(*, text: str | None, photo: str, output: Path) -> int:
     """Run the demonstration, write its report, and return the exit code."""
-    with output_file(output) as file:
+    with output_file(output) as file, one_thread():
         sum_net()
         print()
         model, inputs, options = sentence_model(text) if text is not None else photo_model(photo)
@@ -46,6 +48,17 @@ def demo(*, text: str | None, photo: str, output: Path) -> int:
     print_findings(report)
     print(written(report, output))
     return 0
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread in the block: on a busy machine many small operations take many times as long with several."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class SumNet(nn.Module):
