@@ -21,7 +21,10 @@ function drawMatrix(picture, all, widest = 32) {
   const names = picture.tokens && tall >= 11
     ? element("ol", { class: "row-names", style: `--row:${tall}px` }, ...page.tokens.slice(0, height).map((token) => element("li", { text: token })))
     : null;
-  return element("div", { class: "matrix" }, names, canvas);
+  const below = picture.columns && wide >= 18
+    ? element("ol", { class: "below" }, ...picture.columns.map((path) => element("li", { style: `width:${wide}px`, title: path, text: path.split(".").pop() })))
+    : null;
+  return element("div", { class: "matrix" }, names, element("div", {}, canvas, below));
 }
 
 /* The norm of each token after each block. */

@@ -67,7 +67,7 @@ async function drawCam() {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || keys.open) return;
   if (event.target.matches("input:not([type=range]):not([type=checkbox])")) return;
   const actions = {
     "/": () => { search.focus(); search.select(); },
