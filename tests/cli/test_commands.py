@@ -172,6 +172,16 @@ def test_look_draws_the_photo_of_a_folder_that_is_asked_for(photo, run):
     assert (code, "there are 2 photos, from 0 to 1" in err) == (2, True)
 
 
+def test_look_draws_each_tensor_into_a_file_of_its_own(photo, run):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    code, out, _ = run("look", "zoo.py:tiny", "-i", photo, "--crop", "16", "--resize", "16", "--png", "new/pictures")
+    assert code == 0
+    assert "pictures: 5 in new/pictures" in out
+    names = sorted(file.name for file in (photo.parent / "new" / "pictures").iterdir())
+    assert names == ["act.png", "conv.png", "head.png", "model.png", "pool.png"]
+
+
 def test_look_as_json_has_table_findings_and_choices(folder, run):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
@@ -212,6 +222,7 @@ MLP = ("table", "zoo.py:mlp", "-i", "random:3x4")
         (("look", "zoo.py:mlp", "-i", "random:3x4", "--at", "x"), "no module of the model is at 'x'"),
         (("look", "zoo.py:mlp", "-i", "random:3x4", "-o", "nowhere/r.html"), "there is no folder 'nowhere'"),
         (("look", "zoo.py:mlp", "-i", "random:3x4", "-o", "."), "'.' is a folder"),
+        (("look", "zoo.py:mlp", "-i", "random:3x4", "--png", "zoo.py"), "the folder 'zoo.py' cannot be written to"),
         (("look", "zoo.py:mlp", "-i", "random:3x4", "-o", "/proc/r.html"), "'/proc/r.html' cannot be written"),
         (("look", "zoo.py:mlp", "-i", "random:3x4", "--size", "big"), "expected a size such as"),
     ],

@@ -28,6 +28,7 @@ from hookline.cli.options import (
     OrderOption,
     Output,
     Plan,
+    Png,
     Resize,
     Size,
     Std,
@@ -123,7 +124,7 @@ def table(
 @app.command(
     epilog=_examples(
         "hookline look zoo.py:make -i photo.jpg -o report.html",
-        "hookline look zoo.py:make -i photo.jpg --at 'layer*.relu'",
+        "hookline look zoo.py:make -i photo.jpg --at 'layer*.relu' --png pictures",
         "hookline look zoo.py:bert -i text:'A sentence.' --tokenizer folder",
         "hookline look diff cat.jpg dog.jpg --model zoo.py:make",
     )
@@ -133,6 +134,7 @@ def look(
     inputs: Input = None,
     at: At = None,
     output: Output = Path("report.html"),
+    png: Png = None,
     order: OrderOption = Order.index,
     item: Item = 0,
     size: Size = "15 MB",
@@ -152,7 +154,9 @@ def look(
     from hookline.cli.look_command import look as run  # noqa: PLC0415 - loads torch
 
     request = request_of(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
-    _exit(run, request, at=at, output=output, order=order, item=item, size=size, fail_on=fail_on, as_json=as_json)
+    _exit(
+        run, request, at=at, output=output, png=png, order=order, item=item, size=size, fail_on=fail_on, as_json=as_json
+    )
 
 
 @app.command(epilog=_examples("hookline demo", "hookline demo --photo coffee", "hookline demo --text"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,16 +11,19 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from hookline.address import select
 from hookline.cli.checks import parse_checks
 from hookline.cli.choices import Order
 from hookline.cli.inputs import Inputs
 from hookline.cli.model_spec import aside
-from hookline.cli.output_file import output_file
+from hookline.cli.output_file import output_file, writable_folder
+from hookline.cli.png_files import save_pictures
 from hookline.cli.subject import Request
 from hookline.cli.table_command import report_checks, show_partial
 from hookline.errors import CommandError, ModelRunError
 from hookline.looking.report import Report
 from hookline.looking.report import look as look_at
+from hookline.looking.report.observation import observe
 
 _SHOWN = 8
 
@@ -29,6 +33,7 @@ def look(
     *,
     at: Sequence[str] | None,
     output: Path,
+    png: Path | None,
     order: Order,
     item: int,
     size: str,
@@ -37,6 +42,7 @@ def look(
 ) -> int:
     """Write the report, and print what was found; return the exit code."""
     checks = parse_checks(fail_on)
+    folder = writable_folder(png) if png is not None else None
     with output_file(output) as file:
         model, said = request.load()
         inputs = request.read(model)
@@ -57,6 +63,13 @@ def look(
         print(*report.choices, sep="\n")
         print_findings(report)
         print(written(report, output))
+    if folder is not None:
+        # The same numbers again: the run before left buffers and random numbers as they were.
+        paths = {target.path for target in select(model, list(at))} if at else None
+        with aside():
+            seen = observe(model, inputs.args, inputs.kwargs, paths)
+        number = save_pictures(folder, seen, item=item, order=order.value, tokens=inputs.tokens)
+        print(f"pictures: {number} in {folder}", file=sys.stderr if as_json else sys.stdout)
     return report_checks(checks, report.table)
 
 

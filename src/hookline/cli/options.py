@@ -54,6 +54,7 @@ FailOn = Annotated[
     ),
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The report to write.")]
+Png = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Draw each tensor as a PNG file there, too.")]
 OrderOption = Annotated[Order, typer.Option("--order", help="The order of channels.")]
 Item = Annotated[int, typer.Option(min=0, help="Which of a batch is drawn; the numbers are of all.")]
 Size = Annotated[str, typer.Option(metavar="SIZE", help="The most bytes of the file; it says what it leaves out.")]

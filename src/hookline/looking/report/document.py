@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import json
 from collections.abc import Sequence
@@ -14,10 +13,10 @@ from typing import Any
 from hookline._version import __version__
 from hookline.errors import MissingExtraError
 from hookline.looking.layer_table import LayerTable
+from hookline.looking.report.colours import for_page
 from hookline.looking.report.finding import Finding
 
 _SCRIPTS = ("values.js", "colours.js", "probe.js", "tree.js", "charts.js", "site.js", "stages.js", "main.js")
-_MAPS = ("viridis", "RdBu_r", "berlin")
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def rendered(page: dict[str, Any], data: Sequence[str], **parts: Any) -> str:
         version=__version__,
         style=safe(_file("style.css")),
         script=safe("\n".join(map(_file, _SCRIPTS))),
-        page=safe(_in_script(page | {"maps": _maps()})),
+        page=safe(_in_script(page | for_page())),
         data=[safe(text) for text in data],
         **parts,
     )
@@ -87,12 +86,3 @@ def _in_script(value: Any) -> str:
 
 def _file(name: str) -> str:
     return resources.files("hookline.looking.report").joinpath("page", name).read_text(encoding="utf-8")
-
-
-def _maps() -> dict[str, str]:
-    try:
-        from matplotlib import colormaps  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise MissingExtraError("a report needs matplotlib: pip install 'hookline[look]'.") from None
-    entries = list(range(256))
-    return {name: base64.b64encode(colormaps[name](entries, bytes=True)[:, :3].tobytes()).decode() for name in _MAPS}

@@ -3,9 +3,7 @@
 const maps = Object.fromEntries(
   Object.entries(page.maps).map(([name, text]) => [name, Uint8Array.from(atob(text), (c) => c.charCodeAt(0))])
 );
-const NOT_FINITE = [255, 0, 168];
-/* A softmax gives exactly 0 only where it is masked. */
-const MASKED = [128, 128, 128];
+const { notFinite: NOT_FINITE, masked: MASKED, beyond: BEYOND } = page;
 
 function isDark() {
   const chosen = document.documentElement.dataset.theme;
@@ -16,13 +14,6 @@ function isDark() {
 function mapOf(picture) {
   return picture.signed ? (isDark() ? "berlin" : "RdBu_r") : "viridis";
 }
-
-/* Beyond the range: a little off the end of the map, so that clipped values can be told from the largest ones. */
-const BEYOND = {
-  viridis: { under: [30, 0, 44], over: [255, 250, 205] },
-  RdBu_r: { under: [0, 20, 52], over: [58, 0, 14] },
-  berlin: { under: [214, 226, 255], over: [255, 222, 222] },
-};
 
 function colour(value, picture, name, out, at) {
   let rgb;
