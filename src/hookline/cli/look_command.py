@@ -36,12 +36,14 @@ def look(
     png: Path | None,
     order: Order,
     item: int,
+    labels: Path | None,
     size: str,
     fail_on: str | None,
     as_json: bool,
 ) -> int:
     """Write the report, and print what was found; return the exit code."""
     checks = parse_checks(fail_on)
+    names = _labels(labels) if labels is not None else []
     folder = writable_folder(png) if png is not None else None
     with output_file(output) as file:
         model, said = request.load()
@@ -53,6 +55,7 @@ def look(
             choices=said,
             order=order.value,
             item=item,
+            labels=names,
             size=size,
             title=request.model,
         )
@@ -104,6 +107,16 @@ def print_findings(report: Report) -> None:
 def written(report: Report, output: Path) -> str:
     """Return the line that says where the report is."""
     return f"report: {output} ({len(report.html.encode()) / 1e6:.1f} MB), open it in a browser"
+
+
+def _labels(file: Path) -> list[str]:
+    """Return the names of the classes, one a line."""
+    if not file.is_file():
+        raise CommandError(f"there is no file {str(file)!r}.")
+    try:
+        return [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{str(file)!r} is not UTF-8 text: byte {error.start}.") from error
 
 
 def _photo(photos: Tensor | None, item: int) -> Tensor | None:
