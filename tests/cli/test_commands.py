@@ -157,6 +157,20 @@ def test_look_writes_one_file_and_says_what_was_chosen_and_found(photo, run):
     assert sorted(file.name for file in photo.parent.iterdir() if file.suffix == ".html") == ["out.html"]
 
 
+def test_look_names_the_likeliest_classes_and_shows_where_they_are(photo, run):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    (photo.parent / "names.txt").write_text("ant\nbee\ncat\n\ndog\neel\n")
+    command = ("look", "zoo.py:tiny", "-i", photo, "--crop", "16", "--resize", "16", "--labels")
+    assert run(*command, "names.txt")[0] == 0
+    text = (photo.parent / "report.html").read_text()
+    assert all(name in text for name in ("ant", "bee", "cat", "dog", "eel"))
+    assert "Grad-CAM of" in text
+    (photo.parent / "few.txt").write_text("ant\nbee\n")
+    assert "no score for each of the 2 labels" in run(*command, "few.txt")[2]
+    assert "there is no file 'nowhere.txt'" in run(*command, "nowhere.txt")[2]
+
+
 def test_look_draws_the_photo_of_a_folder_that_is_asked_for(photo, run):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")

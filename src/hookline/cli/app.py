@@ -22,6 +22,7 @@ from hookline.cli.options import (
     FailOn,
     Input,
     Item,
+    Labels,
     Mean,
     Model,
     ModeOption,
@@ -137,6 +138,7 @@ def look(
     png: Png = None,
     order: OrderOption = Order.index,
     item: Item = 0,
+    labels: Labels = None,
     size: Size = "15 MB",
     weights: Weights = None,
     mode: ModeOption = Mode.eval,
@@ -154,9 +156,8 @@ def look(
     from hookline.cli.look_command import look as run  # noqa: PLC0415 - loads torch
 
     request = request_of(model, inputs, weights, mode, device, tokenizer, (resize, crop, mean, std, stretch))
-    _exit(
-        run, request, at=at, output=output, png=png, order=order, item=item, size=size, fail_on=fail_on, as_json=as_json
-    )
+    shown = {"order": order, "item": item, "labels": labels, "size": size}
+    _exit(run, request, at=at, output=output, png=png, fail_on=fail_on, as_json=as_json, **shown)
 
 
 @app.command(epilog=_examples("hookline demo", "hookline demo --photo coffee", "hookline demo --text"))

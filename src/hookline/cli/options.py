@@ -57,6 +57,12 @@ Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Th
 Png = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Draw each tensor as a PNG file there, too.")]
 OrderOption = Annotated[Order, typer.Option("--order", help="The order of channels.")]
 Item = Annotated[int, typer.Option(min=0, help="Which of a batch is drawn; the numbers are of all.")]
+Labels = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Names of the classes, one a line: lists the likeliest, with Grad-CAM on a photo."
+    ),
+]
 Size = Annotated[str, typer.Option(metavar="SIZE", help="The most bytes of the file; it says what it leaves out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")]
