@@ -370,6 +370,9 @@ def test_a_failing_model_and_a_wrong_address_leave_no_hook():
 def test_a_missing_package_is_an_error_with_the_pip_command(monkeypatch, package):
     import sys
 
+    from hookline.looking.report import colours
+
+    colours._map.cache_clear()
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(hookline.MissingExtraError, match=r"pip install 'hookline\[look\]'"):
         hookline.look(nn.Linear(2, 2), torch.ones(1, 2))
