@@ -157,6 +157,14 @@ def test_look_writes_one_file_and_says_what_was_chosen_and_found(photo, run):
     assert sorted(file.name for file in photo.parent.iterdir() if file.suffix == ".html") == ["out.html"]
 
 
+def test_pictures_have_names_that_every_system_can_have_each_once():
+    from hookline.cli.png_files import _name
+
+    taken = set()
+    names = [_name(text, taken) for text in (".", "a.b", "a[:]b/c", "A.B", "a.b call 2", "a.b_call_2", "..")]
+    assert names == ["model", "a.b", "a_b_c", "A.B_2", "a.b_call_2", "a.b_call_2_2", "model_2"]
+
+
 def test_look_names_the_likeliest_classes_and_shows_where_they_are(photo, run):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")

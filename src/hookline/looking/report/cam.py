@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hookline.address import Address, map_leaves
+from hookline.address import Address
 from hookline.core import Call
 from hookline.errors import CaptureError
 from hookline.hooks import Hooks
@@ -68,19 +68,12 @@ def class_map(
         kept.append(call.output if call.output.requires_grad else call.output.detach().requires_grad_())
         return kept[-1].clone()  # what comes next may write to its input: to the clone, not to what is kept
 
-    args, named = map_leaves(_with_gradient, (tuple(inputs), dict(kwargs)))
     with torch.enable_grad(), untouched(model), Hooks(model) as hooks:
         hooks.after(Address().at("" if path == "." else path), keep, priority=float("-inf"))
-        output = model(*args, **named)
+        output = model(*inputs, **kwargs)
         score = scores(output, classes)[item, target]
         (slope,) = torch.autograd.grad(score, kept[-1:], allow_unused=True)
     if slope is None:
         raise CaptureError(f"the score does not depend on the output of {path!r}.")
     weights = slope[item].mean((1, 2), keepdim=True)  # (channel, 1, 1)
     return (weights * kept[-1].detach()[item]).sum(0).relu()  # (height, width)
-
-
-def _with_gradient(_: Any, leaf: Any) -> Any:
-    wants = isinstance(leaf, Tensor) and leaf.is_floating_point()
-    # A clone, for the model may write to its input, which autograd forbids for a tensor that a gradient is asked of.
-    return leaf.detach().requires_grad_().clone() if wants else leaf
