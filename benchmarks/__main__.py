@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-NAMES = ("engine", "hooks", "gradient", "functions", "capture", "statistics", "editing", "freezing")
+NAMES = ("engine", "hooks", "gradient", "functions", "capture", "statistics", "editing", "freezing", "look")
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

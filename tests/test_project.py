@@ -24,7 +24,7 @@ def test_importing_hookline_and_all_its_names_loads_no_package_but_torch_and_wha
 
 def test_the_command_line_answers_without_loading_torch() -> None:
     out = run("import sys\nfrom hookline.cli import main\nmain(['--help'])\nprint('torch' in sys.modules)")
-    assert out.startswith("usage: hookline")
+    assert "Usage: hookline" in out
     assert out.splitlines()[-1] == "False"
 
 
@@ -32,7 +32,7 @@ def test_the_command_line_says_its_version_and_refuses_what_it_does_not_know(cap
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"hookline {hookline.__version__}\n"
     assert main(["fly"]) == 2
-    assert "no such command: fly" in capsys.readouterr().err
+    assert "No such command 'fly'" in capsys.readouterr().err
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

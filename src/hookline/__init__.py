@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         HookResultError,
         HookTypeError,
         MissingExtraError,
+        ModelRunError,
         NeverFiredError,
         NeverFiredWarning,
         NoMatchError,
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
     )
     from hookline.intercept.functional import FunctionInfo, FunctionList, functions
     from hookline.intercept.gradient import BackwardCall, GradientCall
+    from hookline.looking.layer_table import LayerTable, layer_table
+    from hookline.looking.report import Report, look
 
 # Loaded on first use, so that the command line can answer --help without loading torch.
 _HOME = {
@@ -92,7 +95,9 @@ _HOME = {
     "HooklineWarning": "hookline.errors",
     "Hooks": "hookline.hooks",
     "HooksReport": "hookline.hooks",
+    "LayerTable": "hookline.looking.layer_table",
     "MissingExtraError": "hookline.errors",
+    "ModelRunError": "hookline.errors",
     "NeverFiredError": "hookline.errors",
     "NeverFiredWarning": "hookline.errors",
     "NoMatchError": "hookline.errors",
@@ -102,6 +107,7 @@ _HOME = {
     "PartError": "hookline.errors",
     "PlanError": "hookline.errors",
     "RecomputeError": "hookline.errors",
+    "Report": "hookline.looking.report",
     "Selection": "hookline.address",
     "SiteEffect": "hookline.editing",
     "Stats": "hookline.capturing",
@@ -116,7 +122,9 @@ _HOME = {
     "freeze": "hookline.freezing",
     "functions": "hookline.intercept.functional",
     "hooks_on": "hookline.hooks",
+    "layer_table": "hookline.looking.layer_table",
     "load_features": "hookline.capturing",
+    "look": "hookline.looking.report",
     "mean": "hookline.editing",
     "noise": "hookline.editing",
     "patch": "hookline.editing",
@@ -163,7 +171,9 @@ __all__ = [
     "HooklineWarning",
     "Hooks",
     "HooksReport",
+    "LayerTable",
     "MissingExtraError",
+    "ModelRunError",
     "NeverFiredError",
     "NeverFiredWarning",
     "NoMatchError",
@@ -173,6 +183,7 @@ __all__ = [
     "PartError",
     "PlanError",
     "RecomputeError",
+    "Report",
     "Selection",
     "SiteEffect",
     "Stats",
@@ -188,7 +199,9 @@ __all__ = [
     "freeze",
     "functions",
     "hooks_on",
+    "layer_table",
     "load_features",
+    "look",
     "mean",
     "noise",
     "patch",

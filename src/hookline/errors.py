@@ -15,6 +15,8 @@ HooklineError
 ├── NotFrozenError     (RuntimeError)  what should be frozen has changed, or is about to
 ├── CallsError         (LookupError)   one value was asked for where there are none or several
 ├── NeverFiredError    (RuntimeError)  a hook that was asked for did not run, under strict=True
+├── ModelRunError      (RuntimeError)  the model failed while it was looked at
+├── CommandError       (ValueError)    what the command line was given cannot be used
 └── MissingExtraError  (ImportError)   an optional dependency is not installed
 
 StopForward            (BaseException) not an error: ends a run that has gone far enough
@@ -87,6 +89,22 @@ class CallsError(HooklineError, LookupError):
 
 class NeverFiredError(HooklineError, RuntimeError):
     """A hook that was asked for with `strict=True` did not run."""
+
+
+class ModelRunError(HooklineError, RuntimeError):
+    """The model failed while it was looked at; the message names the module, and what it was given.
+
+    Attributes:
+        table: the layer table up to there, or None.
+    """
+
+    def __init__(self, message: str, table: object = None) -> None:
+        super().__init__(message)
+        self.table = table
+
+
+class CommandError(HooklineError, ValueError):
+    """What the command line was given cannot be used; the message says what can."""
 
 
 class MissingExtraError(HooklineError, ImportError):

@@ -55,8 +55,8 @@ def _rows_disjoint(one: slice | Tensor | None, other: slice | Tensor | None) -> 
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         first, second = _numbers(one), _numbers(other)
         return min(first | second, default=0) >= 0 and not first & second
-    rows, among = (_numbers(one), other) if isinstance(one, Tensor) else (_numbers(other), one)  # type: ignore[arg-type]
-    return all(row >= 0 and are_apart(row, among) for row in rows)
+    rows, among = (one, other) if isinstance(other, slice) else (other, one)
+    return all(row >= 0 and are_apart(row, among) for row in _numbers(rows))  # type: ignore[arg-type]
 
 
 def _numbers(rows: Tensor) -> set[int]:

@@ -1,0 +1,7 @@
+"""`python -m hookline`: the command line."""
+
+import sys
+
+from hookline.cli import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""Look at what flows through a model: tables, pictures, reports."""
