@@ -110,10 +110,6 @@ def test_look_diff_refuses_what_it_cannot_compare(folder, refused, arguments, me
     assert message in refused("look", "diff", *arguments, "--model", "zoo.py:mlp")
 
 
-needs_edits = pytest.mark.skipif(not hasattr(hookline, "EditPlan"), reason="this hookline has no edits")
-
-
-@needs_edits
 def test_edit_shows_what_a_plan_changes(folder, run):
     hookline.EditPlan({"1": hookline.zero}).save(folder / "plan.json")
     code, out, _ = run("edit", "zoo.py:mlp", "--plan", "plan.json", "-i", "random:3x4", "--json")
@@ -124,7 +120,6 @@ def test_edit_shows_what_a_plan_changes(folder, run):
     assert json.loads(out)["first"] == "1"
 
 
-@needs_edits
 def test_look_diff_of_two_plans(folder, run):
     hookline.EditPlan({"1": hookline.zero}).save(folder / "a.json")
     hookline.EditPlan({"0": hookline.zero}).save(folder / "b.json")
@@ -133,7 +128,6 @@ def test_look_diff_of_two_plans(folder, run):
     assert json.loads(out)["first"] == "0"
 
 
-@needs_edits
 def test_a_file_that_is_no_plan_is_refused(folder, refused):
     (folder / "text.json").write_text("this is text")
     for plan in ("text.json", "nowhere.json"):

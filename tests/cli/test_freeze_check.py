@@ -6,8 +6,6 @@ import torch
 import hookline
 from hookline.cli.model_spec import load_model
 
-pytestmark = pytest.mark.skipif(not hasattr(hookline, "Frozen"), reason="this hookline has no freeze")
-
 
 @pytest.fixture
 def plan(folder):

@@ -310,3 +310,35 @@ def test_operands_are_kept_as_they_were() -> None:
     operation = hookline.add(vector)
     vector.zero_()
     assert edited(torch.zeros(3), operation).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_of_what_was_captured_the_same_elements_and_rows_are_put_in() -> None:
+    model = Give(value_of((3, 4), torch.float32, seed=1))
+    with hookline.capture(model, ".") as features:
+        clean = model()
+    x = model.tensor = value_of((3, 4), torch.float32, seed=2)
+    for operation, source in (
+        (hookline.patch(features), clean),
+        (hookline.mean(over=features), clean.mean(0, keepdim=True).expand(3, 4)),
+    ):
+        expected = x.clone()
+        expected[:, 1:3] = source[:, 1:3]
+        assert torch.allclose(edited(x, operation[:, 1:3]), expected)
+        expected = x.clone()
+        expected[[0, 2]] = source[[0, 2]]
+        assert torch.allclose(edited(x, operation, rows=[0, 2]), expected)
+        expected = x.clone()
+        expected[2, 1] = source[2, 1]
+        assert torch.allclose(edited(x, operation[1, 1], rows=[0, 2]), expected)  # the second of the rows
+
+
+def test_a_sweep_patches_each_copy_with_what_one_run_gave() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2))
+    clean, corrupted = torch.ones(3, 4), torch.zeros(3, 4)
+    with hookline.capture(model, "*") as features:
+        expected = model(clean)
+    outputs = hookline.sweep(model, corrupted, [{}, {"0": hookline.patch(features)}, {"2": hookline.patch(features)}])
+    assert torch.allclose(outputs[0], model(corrupted))
+    assert torch.allclose(outputs[1], expected)
+    assert torch.allclose(outputs[2], expected)

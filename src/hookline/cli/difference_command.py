@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,8 +88,16 @@ def _edited(model: nn.Module, plan: Path) -> AbstractContextManager[Any]:
         loaded = hookline.EditPlan.load(plan)
     except (ValueError, KeyError, UnicodeDecodeError) as error:
         raise CommandError(f"{str(plan)!r} holds no plan of edits: {error}") from error
-    edits: AbstractContextManager[Any] = hookline.edit(model, loaded)
-    return edits
+    return _edits(model, loaded)
+
+
+@contextmanager
+def _edits(model: nn.Module, plan: Any) -> Iterator[None]:
+    """Make the edits in the block, and not before."""
+    import hookline  # noqa: PLC0415
+
+    with hookline.edit(model, plan):
+        yield
 
 
 def _observed(

@@ -82,7 +82,13 @@ class Change:
         rows = self.entry.rows
         if rows is None:
             return self.operation.new(value, number)
-        return with_rows(value, rows, self.operation.new(of_rows(value, rows), number))
+
+        def pick(captured: Tensor) -> Tensor:
+            """Return the same rows of what was captured of a batch of that size."""
+            same = captured.dim() == value.dim() and captured.shape[0] == value.shape[0]
+            return of_rows(captured, rows) if same else captured
+
+        return with_rows(value, rows, self.operation.new(of_rows(value, rows), number, pick))
 
 
 def _nobody_asks() -> int:

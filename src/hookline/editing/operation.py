@@ -20,6 +20,10 @@ Compute = Callable[..., Tensor]
 _computes: dict[str, Compute] = {}
 
 
+def _all(value: Tensor) -> Tensor:
+    return value
+
+
 @dataclass(frozen=True, eq=False)
 class Operation:
     """What to do with a value: `hookline.zero`, `hookline.scale(2)`, ...; indexing it selects elements.
@@ -60,20 +64,19 @@ class Operation:
         """Whether nothing of the old elements is left."""
         return self.name in {"zero", "replace", "patch", "mean"}
 
-    def new(self, value: Tensor, number: Callable[[], int]) -> Tensor:
+    def new(self, value: Tensor, number: Callable[[], int], pick: Callable[[Tensor], Tensor] = _all) -> Tensor:
         """Return the changed value.
 
         Args:
             value: any shape.
             number: returns the number of the call; only asked where it matters.
+            pick: of what was captured, returns the samples that `value` has.
 
         Raises:
             EditError: an operand, or what the function returned, does not fit; the message lacks the address.
         """
-        if self.index is not None and (
-            self.name == "zero" or self._fill is not None
-        ):  # nothing of the old is looked at
-            return written(value, self.index, 0 if self._fill is None else _like(self._fill, value, self))
+        if self.index is not None and self._fill is not None:
+            return written(value, self.index, _like(self._fill, value, self) if self._fill else 0)
         part = value if self.index is None else selected(value, self.index)
         if self.function is not None:
             changed = self.function(part)
@@ -82,10 +85,18 @@ class Operation:
         else:
             operands = {name: _like(operand, part, self) for name, operand in self.operands.items()}
             changed = _computes[self.name](part, number, **operands)
+            if self.name in {"patch", "mean"}:
+                changed = self._own_part(pick(changed), value)
         changed = _fitting(changed, part, self)
         if self.index is not None:
             return written(value, self.index, changed)
         return changed.clone() if changed is value else changed
+
+    def _own_part(self, source: Tensor, value: Tensor) -> Tensor:
+        """Return of a value that was captured the elements that the index means, as it means them in `value`."""
+        if self.index is None or not broadcasts(source, value):
+            return source
+        return selected(source.expand_as(value), self.index)
 
     def __str__(self) -> str:
         if self.function is not None:
@@ -106,6 +117,14 @@ def computes(name: str) -> Callable[[Compute], Compute]:
         return function
 
     return register
+
+
+def broadcasts(operand: Tensor, value: Tensor) -> bool:
+    """Return whether the operand has the shape of the value, or one that broadcasts to it."""
+    missing = value.dim() - operand.dim()
+    return missing >= 0 and all(
+        size in (1, length) for size, length in zip(operand.shape, value.shape[missing:], strict=True)
+    )
 
 
 def known_operations() -> list[str]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from hookline.address import leaves
 from hookline.capturing import Features, Stats
 from hookline.editing.counted_noise import normal
-from hookline.editing.operation import Operation, computes
+from hookline.editing.operation import Operation, broadcasts, computes
 from hookline.errors import EditError, HookTypeError
 
 Number = Callable[[], int]
@@ -201,11 +201,7 @@ def _broadcasting(name: str, operand: Any, part: Tensor) -> Any:
     """Return the operand if it does not make the value larger."""
     if not isinstance(operand, Tensor):
         return operand
-    missing = part.dim() - operand.dim()
-    fits = missing >= 0 and all(
-        size in (1, length) for size, length in zip(operand.shape, part.shape[missing:], strict=True)
-    )
-    if not fits:
+    if not broadcasts(operand, part):
         raise EditError(
             f"{name}: expected an operand that broadcasts to the shape {tuple(part.shape)}, got {tuple(operand.shape)}."
         )
