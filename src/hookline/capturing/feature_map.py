@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +17,7 @@ from hookline.address.nearest import nearest
 from hookline.capturing.options import converted
 from hookline.capturing.report import CaptureReport
 from hookline.capturing.values import HeldValues, Values
-from hookline.errors import AddressError, CallsError
+from hookline.errors import AddressError, CallsError, HookTypeError
 
 if TYPE_CHECKING:
     from hookline.capturing.session import Session
@@ -114,6 +116,38 @@ class Features(Mapping[str, Any]):
         from hookline.capturing.file import save  # noqa: PLC0415 - needs an extra
 
         save(self._sites, Path(path))
+
+    def plot(self, address: str | None = None, kind: str | None = None, **options: Any) -> Any:
+        """Return a matplotlib `Figure` of what was captured; what was chosen for it is printed at its foot.
+
+        Without `kind` it is chosen from the shape. Of one place: "maps" (channels of an image, flagged where they are
+        dead, constant or equal), "overlay" (over `photo`), "cam" (Grad-CAM) and "gradient" (gradient x activation),
+        for which `"<address>:output.grad"` of the class's score has to be captured too, "matrix", "attention",
+        "histogram", "bars". Without an address, of all places: "depth" (statistics), "tokens" (norms, tokens by
+        layers), "attention".
+
+        Args:
+            address: what to draw.
+            kind: how.
+            options: `item`: which of the batch. `call`: which call, of several. `cells`: at most so many channels.
+                `order`: of channels, "index", "energy", "variance" or "gradient" (gradient x activation). `limits`:
+                (low, high), to lock the range over pictures; by default the 0.5 to 99.5 percentile of all that is
+                drawn. `per_cell`: a range for each cell, printed on it. `smooth`: bilinear instead of nearest.
+                `photo`: uint8 or 0 to 1. `tokens`: names. `head`: one head, large. `prefix`: class and register
+                tokens before those of a vision transformer's image. `theme`: "light" or "dark".
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+            CallsError: the address was not captured, or has no one tensor to draw.
+            HookTypeError: there is no such kind or option, or it does not fit the value.
+        """
+        # By name: pictures are a layer above, and features that nobody draws do not load them.
+        draw = importlib.import_module("hookline.looking.figures").plot
+        try:
+            inspect.signature(draw).bind(self, address, kind, **options)
+        except TypeError as error:
+            raise HookTypeError(f"plot(): {error}.") from None
+        return draw(self, address, kind, **options)
 
     def report(self) -> CaptureReport:
         """Return for each site how often it was called, the bytes of its values, and where they lie."""

@@ -37,8 +37,10 @@ def for_page() -> dict[str, Any]:
     return {"maps": maps, "beyond": BEYOND, "notFinite": NOT_FINITE, "masked": MASKED}
 
 
-def coloured(values: Tensor, low: float, high: float, *, signed: bool, masked: bool = False) -> Tensor:
-    """Return the colours of values on a light page.
+def coloured(
+    values: Tensor, low: float, high: float, *, signed: bool, masked: bool = False, dark: bool = False
+) -> Tensor:
+    """Return the colours of values.
 
     Args:
         values: float32, any shape (...).
@@ -46,11 +48,12 @@ def coloured(values: Tensor, low: float, high: float, *, signed: bool, masked: b
         high: the value with the last one.
         signed: whether 0 is in the middle.
         masked: whether exact zeros are masked.
+        dark: whether the page is.
 
     Returns:
         uint8, shape (..., 3).
     """
-    name = SIGNED_LIGHT if signed else SEQUENTIAL
+    name = (SIGNED_DARK if dark else SIGNED_LIGHT) if signed else SEQUENTIAL
     share = (values - low) / (high - low) if high > low else torch.full_like(values, 0.5 if signed else 0.0)
     entry = (share.nan_to_num(0.0) * 256).floor().clamp(0, 255).to(torch.int64)
     colours = _map(name)[entry]  # (..., 3)

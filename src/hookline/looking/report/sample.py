@@ -98,14 +98,15 @@ def _maps(value: Tensor, detail: Detail, order: Order, index: tuple[Any, ...], s
     step = _map_step(height, width, detail)
     thin = value[:, ::step, ::step]
     keep = _map_cells(channels, thin[0].numel(), detail)
-    chosen = _ordered(value, order)[:keep]
+    chosen = ordered(value, order)[:keep]
     said.append(f"{keep} of {channels} channels, by {order}")
     if step > 1:
         said.append(f"every {_th(step)} row and column of {height} x {width}")
     return Sample("maps", thin[chosen].contiguous(), tuple(chosen.tolist()), (step, step), index, tuple(said))
 
 
-def _ordered(value: Tensor, order: Order) -> Tensor:
+def ordered(value: Tensor, order: Order) -> Tensor:
+    """Return the channels of (channel, height, width) in that order; energy and variance the largest first."""
     if order == "index":
         return torch.arange(value.shape[0], device=value.device)
     finite = value.flatten(1).nan_to_num(0.0, 0.0, 0.0)
