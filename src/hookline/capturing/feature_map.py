@@ -134,7 +134,8 @@ class Features(Mapping[str, Any]):
                 (low, high), to lock the range over pictures; by default the 0.5 to 99.5 percentile of all that is
                 drawn. `per_cell`: a range for each cell, printed on it. `smooth`: bilinear instead of nearest.
                 `photo`: uint8 or 0 to 1. `tokens`: names. `head`: one head, large. `prefix`: class and register
-                tokens before those of a vision transformer's image. `theme`: "light" or "dark".
+                tokens before those of a vision transformer's image. `label`: said beside the address, such as the class
+                of a Grad-CAM. `theme`: "light" or "dark".
 
         Raises:
             MissingExtraError: matplotlib is not installed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -67,20 +67,24 @@ def depth(sites: Sequence[tuple[str, Tensor]], title: str, said: list[str], *, t
     if logarithmic:
         said.append("the scale of rms and std is logarithmic: they differ by more than a factor of 100")
     width = max(480, min(1000, 24 * len(sites)))
-    sheet = Sheet(width + 60, 330, title, said, theme, bar=False)
-    upper, lower = sheet.axes(60, 0, width, 130), sheet.axes(60, 150, width, 80)
+    room = 12 + 5 * max(len(address) for address, _ in sites)  # for the addresses, which stand upright
+    sheet = Sheet(width + 60, 290 + room, title, said, theme, bar=False)
+    upper, lower = sheet.axes(60, 24, width, 130), sheet.axes(60, 198, width, 80)
     places = range(len(sites))
-    upper.plot(places, rms, color=sheet.accent, marker="o", markersize=3, linewidth=1.2, label="rms")
-    upper.plot(places, stds, color=sheet.muted, marker="o", markersize=3, linewidth=1.2, label="std")
+    style: dict[str, Any] = {"marker": "o", "markersize": 3, "linewidth": 1.2}
+    upper.plot(places, rms, color=sheet.accent, label="rms", **style)
+    upper.plot(places, stds, color=sheet.muted, label="standard deviation", linestyle="--", **style)
     if logarithmic:
         upper.set_yscale("log")
     else:
         upper.set_ylim(bottom=0)
     lower.axhline(0, color=sheet.muted, linewidth=0.6)
-    lower.plot(places, means, color=sheet.accent, marker="o", markersize=3, linewidth=1.2, label="mean")
+    lower.plot(places, means, color=sheet.accent, label="mean", **style)
     for axes in (upper, lower):
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(fontsize=7, frameon=False, labelcolor=sheet.ink, loc="upper left", ncols=2)
+        axes.legend(
+            fontsize=7, frameon=False, labelcolor=sheet.ink, loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=2
+        )
         axes.set_xlim(-0.5, len(sites) - 0.5)
     upper.set_xticks([])
     step = max(1, -(-len(sites) * 11 // width))

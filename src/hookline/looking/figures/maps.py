@@ -59,7 +59,12 @@ def grid(
     said = [*said, f"{len(cells)} of {channels} channels, by {by}"]
     scale, words_of_range = scale_of(cells, options.limits, options.theme)
     if options.per_cell:
-        words_of_range = ["range: of each cell alone, printed on it: cells cannot be compared", *words_of_range[1:]]
+        colours = words_of_range[1].replace("one range for all cells", "a range for each cell")
+        words_of_range = [
+            "range: of each cell alone, printed on it: cells cannot be compared",
+            colours,
+            *words_of_range[2:],
+        ]
     factor = _factor(cells)
     said += [*words_of_range, _enlarged(factor, smooth=options.smooth)]
     height, width = (side * factor for side in cells.shape[1:])
@@ -110,7 +115,7 @@ def overlay(heat: Tensor, photo: Any, title: str, said: list[str], options: MapO
         *words,
         f"enlarged {ratio}, {how}; the photo is shown as it is, and covered more where the map is larger",
     ]
-    factor = max(1, 420 // max(height, width))
+    factor = max(1, round(440 / max(height, width)))
     sheet = Sheet(width * factor, height * factor, title, said, options.theme)
     sheet.image(0, 0, shown.numpy(), factor)
     sheet.colour_bar(scale)

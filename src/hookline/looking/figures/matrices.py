@@ -86,10 +86,8 @@ def heads(layers: Sequence[tuple[str, Tensor]], title: str, said: list[str], *, 
             entropy = torch.special.entr(part).sum(-1).mean().item()
             first = part[:, 0].mean().item()
             caption = f"{head}: {entropy:.2f}, {first:.0%}"
-            if not head:
-                caption = f"{address}\n{caption}"
-            elif len(layers) > 1:
-                caption = f"\n{caption}"
+            if len(layers) > 1:
+                caption = f"{'' if head else address}\n{caption}"
             sheet.image(head * step, row * (step + 26), scale.colours(part), factor, caption=caption)
     sheet.colour_bar(scale)
     return sheet.figure

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from hookline.address import leaves
 from hookline.errors import CallsError, HookTypeError
 from hookline.looking.figures import charts, matrices
+from hookline.looking.figures.fused import FUSED, recomputed
 from hookline.looking.figures.kinds import KINDS, Kind, check_kind, is_attention, kind_of
 from hookline.looking.figures.maps import MapOptions, grid, overlay
 from hookline.looking.figures.sheet import Theme
@@ -40,6 +41,7 @@ def plot(
     tokens: Sequence[str] = (),
     head: int | None = None,
     prefix: int = 1,
+    label: str = "",
     theme: Theme = "light",
 ) -> Figure:
     """Return the picture; see `Features.plot`."""
@@ -52,7 +54,7 @@ def plot(
         return _over_places(features, address, kind, item=item, tokens=tokens, limits=limits, theme=theme)
     value, said = _value(features, address, call)
     chosen = kind if kind is not None else _chosen(value, photo, said)
-    title = f"{address}   {' x '.join(map(str, value.shape)) or 'scalar'}"
+    title = f"{address}   {' x '.join(map(str, value.shape)) or 'scalar'}" + (f"   {label}" if label else "")
     if chosen == "histogram":
         return charts.distribution(value, title, said, theme=theme)
     one = _one(value, item, said)
@@ -80,6 +82,8 @@ def _chosen(value: Tensor, photo: Any, said: list[str]) -> Kind:
 
 def _value(features: Features, address: str, call: int | None) -> tuple[Tensor, list[str]]:
     """Return the one tensor that was captured at an address."""
+    if address.endswith(FUSED) or FUSED + "#" in address:
+        return recomputed(features, address, call)
     calls = features.calls(address)
     said: list[str] = []
     if call is None:
@@ -209,6 +213,8 @@ def _over_places(
     tensors = {name: _value(features, name, 0)[0] for name in features if _is_one_tensor(features, name)}
     if not tensors:
         raise CallsError("nothing was captured that could be drawn.")
+    values = {name: value for name, value in tensors.items() if not name.endswith(".grad")}
+    tensors = values or tensors  # gradients are of another size: they are drawn where there is nothing else
     said = [f"{len(tensors)} places; of a place that was called several times the first call"]
     if kind in (None, "depth"):
         return charts.depth([(name, value.float()) for name, value in tensors.items()], "over depth", said, theme=theme)

@@ -78,7 +78,7 @@ class Sheet:
         foot = len(self._lines) * _LINE + (_BAR if self.bar else 0) + _MARGIN
         self._tall = _TITLE + self.height + foot + 12
         self.figure = Figure(figsize=(self._full / DPI, self._tall / DPI), dpi=DPI, facecolor=self.ground)
-        self._text(_MARGIN, 14, self.title, 11, self.ink, weight="semibold")
+        self._text(_MARGIN, 14, self.title, 11, self.ink, weight="bold")
         for position, line in enumerate(self._lines):
             self._text(_MARGIN, self._tall - _MARGIN + 6 - (len(self._lines) - position) * _LINE, line, 7.5, self.muted)
 
