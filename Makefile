@@ -41,7 +41,8 @@ bench-peers:  ## measure the same capture with other packages, in an environment
 	  || echo "$$package does not install: $$(grep -m1 '^ERROR' $(PEERS)/error.txt)"; done
 	@$(PEERS)/bin/python -m benchmarks.peers
 
-docs: $(STAMP)  ## build the documentation into site/
+docs: $(STAMP)  ## build the documentation into site/, with its gallery of pictures
+	@$(RUN) examples/gallery.py docs/images/gallery 2>/dev/null
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
 
 # A venv without pip is one whose creation was interrupted: it is made anew, and only a whole one gets the stamp.
@@ -66,4 +67,4 @@ lock: ## pin anew what requirements-dev.in asks for
 	@rm -rf $(VENV)-lock
 
 clean:  ## remove what the other targets made
-	@rm -rf $(VENV) $(VENV)-lock $(PEERS) site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(VENV)-lock $(PEERS) site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis docs/images/gallery

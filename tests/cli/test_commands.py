@@ -305,3 +305,18 @@ def test_help_is_there_at_once():
     start = time.perf_counter()
     subprocess.run([sys.executable, "-m", "hookline", "--help"], capture_output=True, check=True)
     assert time.perf_counter() - start < 30
+
+
+def test_sites_lists_the_functions_that_the_modules_call(folder, run, refused):
+    code, out, _ = run("sites", "zoo.py:tiny", "--functions", "-i", "random:1x3x8x8", "--json")
+    found = {info["address"]: info for info in json.loads(out)}
+    assert code == 0
+    assert {"conv/conv2d", "act/relu", "head/linear", "./flatten"} <= set(found)
+    assert found["conv/conv2d"]["arguments"][:2] == ["input", "weight"]
+    assert [
+        row.split()[0]
+        for row in run("sites", "zoo.py:tiny", "--functions", "-i", "random:1x3x8x8", "--at", "act")[1].splitlines()
+    ] == ["address", "act/relu"]
+    rows = csv.DictReader(io.StringIO(run("sites", "zoo.py:tiny", "--functions", "-i", "random:1x3x8x8", "--csv")[1]))
+    assert {row["address"] for row in rows} == set(found)
+    assert "--functions needs an --input" in refused("sites", "zoo.py:tiny", "--functions")

@@ -82,13 +82,28 @@ def _root(
 
 
 @app.command(
-    epilog=_examples("hookline sites zoo.py:make", "hookline sites package.models:bert --at 'encoder.**' --json")
+    epilog=_examples(
+        "hookline sites zoo.py:make",
+        "hookline sites package.models:bert --at 'encoder.**' --json",
+        "hookline sites zoo.py:make --functions -i random:1x3x224x224",
+    )
 )
-def sites(model: Model, at: At = None, as_json: AsJson = False, as_csv: AsCsv = False) -> None:
+def sites(
+    model: Model,
+    inputs: Input = None,
+    at: At = None,
+    called: Annotated[
+        bool, typer.Option("--functions", help="List the torch functions that the modules call, on an --input.")
+    ] = False,
+    tokenizer: Tokenizer = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
     """List the addresses of a model: what --at, and hookline in Python, can name."""
     from hookline.cli.sites_command import sites as run  # noqa: PLC0415 - loads torch
 
-    _exit(run, request_of(model), at=at, as_json=as_json, as_csv=as_csv)
+    request = request_of(model, inputs, tokenizer=tokenizer)
+    _exit(run, request, at=at, called=called, as_json=as_json, as_csv=as_csv)
 
 
 @app.command(

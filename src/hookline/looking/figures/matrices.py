@@ -48,13 +48,14 @@ def matrix(
     height, width = value.shape
     scale, words = scale_of(value, limits, theme, masked=masked)
     factor = max(1, min(26, (wide - _LABELS) // width, 620 // height))
-    below = 70 if columns else 16
-    said = [*said, *words, f"enlarged {factor} times, nearest" if factor > 1 else "one pixel for each value"]
+    down = max(factor, min(16, 620 // height))
+    below = 14 + (5 * max(map(len, columns)) if columns else 6)  # the names stand upright
+    said = [*said, *words, f"enlarged {down} times downwards and {factor} times across, nearest"]
     if masked:
         said.append("grey: exactly 0, which a softmax gives only where it is masked")
-    sheet = Sheet(_LABELS + width * factor, height * factor + below, title, said, theme)
-    axes = sheet.image(_LABELS, 0, scale.colours(value), factor)
-    _name(axes, rows, height, along="y", room=factor)
+    sheet = Sheet(_LABELS + width * factor, height * down + below, title, said, theme)
+    axes = sheet.image(_LABELS, 0, scale.colours(value), factor, down=down)
+    _name(axes, rows, height, along="y", room=down)
     _name(axes, columns, width, along="x", room=factor)
     for row, column in (~value.isfinite()).nonzero().tolist() if factor >= 7 else ():
         axes.text(column, row, "x", color="white", size=6, ha="center", va="center")

@@ -73,7 +73,7 @@ class Sheet:
             from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
         except ImportError:
             raise MissingExtraError("pictures need matplotlib: pip install 'hookline[look]'.") from None
-        self._full = max(self.width, 420) + 2 * _MARGIN
+        self._full = max(self.width, 420, 9 * len(self.title)) + 2 * _MARGIN
         self._lines = [line for each in self.said for line in wrap(each, max(40, self._full // 6))]
         foot = len(self._lines) * _LINE + (_BAR if self.bar else 0) + _MARGIN
         self._tall = _TITLE + self.height + foot + 12
@@ -118,17 +118,18 @@ class Sheet:
             spine.set_linewidth(0.6)
         return made
 
-    def image(self, x: int, y: int, colours: Any, factor: int, *, caption: str = "") -> Axes:
-        """Draw colours of shape (height, width, 3) enlarged by a whole factor; return the axes."""
+    def image(self, x: int, y: int, colours: Any, factor: int, *, down: int = 0, caption: str = "") -> Axes:
+        """Draw colours of shape (height, width, 3) enlarged by whole factors, across and down; return the axes."""
+        down = down or factor
         height, width = colours.shape[:2]
-        axes = self.axes(x, y, width * factor, height * factor)
+        axes = self.axes(x, y, width * factor, height * down)
         axes.imshow(colours, interpolation="nearest", aspect="auto")
         axes.set_xticks([])
         axes.set_yticks([])
         for spine in axes.spines.values():
             spine.set_visible(False)
         if caption:
-            self._text(x + _MARGIN, _TITLE + y + height * factor + 3, caption, 6.5, self.muted)
+            self._text(x + _MARGIN, _TITLE + y + height * down + 3, caption, 6.5, self.muted)
         return axes
 
     def colour_bar(self, scale: Scale, *, label: str = "") -> None:
