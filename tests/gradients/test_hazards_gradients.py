@@ -450,3 +450,29 @@ def test_a_traced_or_exported_program_cannot_have_them_and_says_so() -> None:
         torch.jit.trace(model, (x,), check_trace=False)
     with pytest.raises(Exception, match=r"exported or traced|run in Python"):
         torch.export.export(model, (x,))
+
+
+def test_on_a_gpt2_every_gradient_equals_that_of_autograd() -> None:
+    from transformers import GPT2Config, GPT2Model
+
+    config = GPT2Config(n_layer=2, n_embd=16, n_head=2, vocab_size=30, n_positions=8, bos_token_id=0, eos_token_id=0)
+    torch.manual_seed(0)
+    model, ids = GPT2Model(config).eval().double(), torch.arange(6)[None]
+    outputs: dict[str, torch.Tensor] = {}
+    handles = []
+    for path, module in model.named_modules():
+        if path and not list(module.children()) and not isinstance(module, nn.Dropout):  # dropout hands its input on
+
+            def keep(module, args, output, path=path):
+                outputs[path] = output
+
+            handles.append(module.register_forward_hook(keep))
+    loss = model(ids).last_hidden_state.square().sum()
+    for handle in handles:
+        handle.remove()
+    expected = dict(zip(outputs, torch.autograd.grad(loss, list(outputs.values())), strict=True))
+    with hookline.capture(model, *(f"{path}:output.grad" for path in outputs)) as features:
+        model(ids).last_hidden_state.square().sum().backward()
+    assert len(expected) > 15
+    for path, gradient in expected.items():
+        assert torch.allclose(features[f"{path}:output.grad"], gradient), path
