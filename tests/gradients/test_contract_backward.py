@@ -488,3 +488,35 @@ def test_neither_module_nor_tensors_are_kept_alive_by_the_handle_or_after_backwa
     gc.collect()
     assert [ref() for ref in kept] == [None] * 3
     handle.remove()
+
+
+@BOTH
+def test_a_module_behind_an_output_that_is_not_used_is_not_told_of_it(hooks) -> None:  # B2, B4
+    class Pooled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pool = nn.Tanh()
+
+        def forward(self, x):
+            hidden = x * 2
+            return hidden, self.pool(hidden)
+
+    model, seen = Pooled(), []
+    x = leaf()
+    for module in model.modules():
+        hooks.pre(module, lambda module, grad: seen.append(("pre", type(module).__name__)))
+        hooks.full(module, lambda module, gi, go: seen.append(("full", type(module).__name__)))
+    model(x)[0].sum().backward()
+    assert ("pre", "Pooled") in seen
+    assert ("full", "Pooled") in seen
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_nothing_arrives_at_a_module_whose_output_is_not_used() -> None:
+    model, seen = nn.Sequential(nn.Tanh()), []
+    hookline.register_full_backward_hook(model[0], lambda *_: seen.append(1))
+    outer = Nested(lambda t: (t(1), model(t(2))))
+    hookline.register_full_backward_pre_hook(outer, lambda *_: None)  # takes its outputs together
+    first, _ = outer(leaf())
+    first.sum().backward()
+    assert seen == []

@@ -74,6 +74,8 @@ class Watched:
     @undisturbed
     def outputs_received(self, gradients: Gradients) -> Gradients:
         """Run the hooks on gradients of the output that arrive together."""
+        if all(gradient is None for gradient in gradients):  # this output is not used, one beside it further out is
+            return gradients
         awaited = self._awaited()
         if self.plan.at_outputs:
             gradients = self._run(self.plan.at_outputs, self.outputs, gradients, None)
@@ -84,6 +86,8 @@ class Watched:
     @undisturbed
     def inputs_received(self, gradients: Gradients) -> Gradients:
         """Run the hooks on the gradients of the inputs."""
+        if all(gradient is None for gradient in gradients) and not self._has_begun():
+            return gradients
         awaited = self._awaited()
         if self.elsewhere:
             gradients = self._without_others(gradients, awaited)
@@ -125,6 +129,10 @@ class Watched:
         if awaited is not None:
             awaited.end()
 
+    def _has_begun(self) -> bool:
+        """Return whether anything has arrived in the pass that is under way."""
+        return self._under_way is not None and current_pass() in self._under_way
+
     def _awaited(self) -> Awaited | None:
         """Take note of the pass that is under way; return what it still has to bring, if a hook waits for that."""
         task = current_pass()
@@ -158,7 +166,8 @@ class Watched:
         if awaited is None:
             returned = hook.function(self.module, places.filled(gradients))
         else:
-            returned = hook.function(self.module, places.filled(gradients), self.outputs.filled(awaited.outputs))
+            outputs = awaited.outputs or [None] * len(self.outputs.parts)  # none, where only what it changed is used
+            returned = hook.function(self.module, places.filled(gradients), self.outputs.filled(outputs))
         if returned is None:
             return gradients
         return places.taken(returned, gradients, f"{self._named(hook)}: the hook {describe_function(hook.function)}")
