@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 from torch import nn
 
@@ -23,35 +23,6 @@ from hookline.intercept.hookable import check_module
 from hookline.intercept.placing import place_all
 
 
-@overload
-def edit(
-    model: nn.Module,
-    where: Mapping[Any, What] | EditPlan,
-    /,
-    *,
-    rows: Any = ...,
-    calls: Any = ...,
-    when: Callable[[Any], Any] | None = ...,
-    scope: Literal["model", "context"] = ...,
-    strict: bool = ...,
-    allow_overlap: bool = ...,
-    force: bool = ...,
-) -> Edits: ...
-@overload
-def edit(
-    model: nn.Module,
-    where: Any,
-    what: What,
-    /,
-    *,
-    rows: Any = ...,
-    calls: Any = ...,
-    when: Callable[[Any], Any] | None = ...,
-    scope: Literal["model", "context"] = ...,
-    strict: bool = ...,
-    allow_overlap: bool = ...,
-    force: bool = ...,
-) -> Edits: ...
 def edit(
     model: nn.Module,
     where: Any,

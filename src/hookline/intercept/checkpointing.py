@@ -55,6 +55,8 @@ class _Notes:
 
 def note_call(calls: object, number: int) -> None:
     """Remember that a call of that number was made, if this is a region that will be repeated."""
+    if _forward_mode() and _top_hooks(True) is None:  # the usual case
+        return
     notes = _notes_of_region()
     if notes is not None:
         notes.numbers.setdefault(calls, []).append(number)

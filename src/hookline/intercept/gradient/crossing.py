@@ -95,10 +95,11 @@ class Crossing:
         for hook in plan.parts:
             if hook.phase == OUTPUT_GRADIENT:
                 watched.wanted[hook] = wanted_of_output(hook.about.address, output, tensors)
-        plan.leave_word(
-            "" if tensors else "no tensor in its output requires a gradient",
-            "" if tensors and self._tensors else "no tensor in its arguments requires a gradient",
-        )
+        if plan.tells:
+            plan.leave_word(
+                "" if tensors else "no tensor in its output requires a gradient",
+                "" if tensors and self._tensors else "no tensor in its arguments requires a gradient",
+            )
         return exchanged(output, tensors, self._hooked(tensors)) if tensors and plan.looks else output
 
     def _hooked(self, tensors: list[Tensor]) -> list[Tensor]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from functools import partial
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from hookline.intercept.gradient.isolation import fixed, isolate
@@ -33,13 +35,18 @@ class Origin(NamedTuple):
 def hooked_output(watched: Watched, number: int, tensor: Tensor) -> Tensor:
     """Return a tensor that the module made with our hook on it, or another in its place.
 
-    A parameter, which it did not make, becomes a view: it has other users. A view that it made (the output of
-    nn.Linear is one) is set apart: a hook on it as it is would be lost when it is changed in place.
+    A parameter, which it did not make, becomes a view: it has other users. A hook on a view that it made would be lost
+    when that is changed in place: the hook goes to what is viewed if the view is all of it (the output of nn.Linear is
+    such a view), else the view is set apart.
     """
     if tensor.is_leaf:
         tensor = tensor.view_as(tensor)
     elif tensor._is_view():
-        return isolate(partial(_alone, watched, number), [tensor])[0]
+        base = tensor._base
+        if base is None or base.is_leaf or base.numel() != tensor.numel() or not _are_laid_out_alike(base, tensor):
+            return isolate(partial(_alone, watched, number), [tensor])[0]
+        _register_first(base, partial(_by_base, watched, number, tensor.shape))
+        return tensor
     _register_first(tensor, partial(watched.output_received, number))
     return tensor
 
@@ -73,6 +80,21 @@ def hooked_outputs(watched: Watched, tensors: list[Tensor], origins: dict[int, O
 def _is_alone(root: Tensor | None, roots: list[Tensor | None], origins: dict[int, Origin]) -> bool:
     """Return whether nobody else has the memory of an output: the base of a view that the module made is its alone."""
     return root is None or (id(root) not in origins and sum(other is root for other in roots) == 1)
+
+
+def _are_laid_out_alike(base: Tensor, tensor: Tensor) -> bool:
+    """Return whether a view is its base in another shape."""
+    return base.dtype == tensor.dtype and base.is_contiguous() and tensor.is_contiguous()
+
+
+@undisturbed
+def _by_base(watched: Watched, number: int, shape: torch.Size, gradient: Tensor | None) -> Tensor | None:
+    """Run the hooks on the gradient of what is viewed, in the shape of the view."""
+    if gradient is None:
+        return None
+    shaped = gradient.reshape(shape)
+    new = watched.output_received(number, shaped)
+    return None if new is None or new is shaped else new.reshape(gradient.shape)
 
 
 @undisturbed
@@ -121,6 +143,12 @@ def _lent(watched: Watched, root: Tensor, origin: Origin | None) -> Lent | None:
 
 def _register_first(tensor: Tensor, function: Any) -> None:
     """Put a hook on a tensor before those that are there: the outer module's backward hooks come first."""
+    hooks = tensor._backward_hooks
+    if hooks is None and type(tensor) is Tensor and (node := tensor.grad_fn) is not None:
+        # What Tensor.register_hook does, without a handle: it goes with the graph.
+        tensor._backward_hooks = OrderedDict([(function, function)])
+        node._register_hook_dict(tensor)
+        return
     tensor.register_hook(function)  # type: ignore[no-untyped-call]
     hooks = tensor._backward_hooks
     if hooks is not None and len(hooks) > 1:

@@ -49,3 +49,8 @@ class Plan:
         """
         for hook in self._tell:
             hook.about.unwatched = of_inputs if hook.phase == INPUT_GRADIENT else of_output
+
+    @property
+    def tells(self) -> bool:
+        """Whether there is somebody for whom a word is left."""
+        return bool(self._tell)

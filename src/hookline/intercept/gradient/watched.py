@@ -66,16 +66,19 @@ class Watched:
             return None
         count = len(self.outputs.parts)
         if count == 1:
-            return self.outputs_received([gradient])[0]
+            return self._of_outputs([gradient])[0]
         gradients: Gradients = [None] * count
         gradients[number] = gradient
-        return self.outputs_received(gradients)[number]
+        return self._of_outputs(gradients)[number]
 
     @undisturbed
     def outputs_received(self, gradients: Gradients) -> Gradients:
         """Run the hooks on gradients of the output that arrive together."""
         if all(gradient is None for gradient in gradients):  # this output is not used, one beside it further out is
             return gradients
+        return self._of_outputs(gradients)
+
+    def _of_outputs(self, gradients: Gradients) -> Gradients:
         awaited = self._awaited()
         if self.plan.at_outputs:
             gradients = self._run(self.plan.at_outputs, self.outputs, gradients, None)
@@ -86,7 +89,7 @@ class Watched:
     @undisturbed
     def inputs_received(self, gradients: Gradients) -> Gradients:
         """Run the hooks on the gradients of the inputs."""
-        if all(gradient is None for gradient in gradients) and not self._has_begun():
+        if gradients[0] is None and not any(each is not None for each in gradients) and not self._has_begun():
             return gradients
         awaited = self._awaited()
         if self.elsewhere:

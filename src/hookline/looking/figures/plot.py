@@ -15,6 +15,7 @@ from hookline.looking.figures.fused import FUSED, recomputed
 from hookline.looking.figures.kinds import KINDS, Kind, check_kind, is_attention, kind_of
 from hookline.looking.figures.maps import MapOptions, grid, overlay
 from hookline.looking.figures.sheet import Theme
+from hookline.looking.report.cam import cam_of
 from hookline.looking.report.channel_flags import channel_flags
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def _heat(kind: str, maps: Tensor, gradient: Tensor | None, said: list[str]) -> 
     if kind == "cam":
         assert gradient is not None
         said.append("Grad-CAM: relu(sum_k alpha_k A_k), alpha_k the mean of the gradient over all places")
-        return (gradient.mean((1, 2), keepdim=True) * maps).sum(0).relu()
+        return cam_of(maps, gradient)
     if kind == "gradient":
         assert gradient is not None
         said.append("gradient x activation, summed over channels")

@@ -75,5 +75,10 @@ def class_map(
         (slope,) = torch.autograd.grad(score, kept[-1:], allow_unused=True)
     if slope is None:
         raise CaptureError(f"the score does not depend on the output of {path!r}.")
-    weights = slope[item].mean((1, 2), keepdim=True)  # (channel, 1, 1)
-    return (weights * kept[-1].detach()[item]).sum(0).relu()  # (height, width)
+    return cam_of(kept[-1].detach()[item], slope[item])
+
+
+def cam_of(activation: Tensor, gradient: Tensor) -> Tensor:
+    """Return Grad-CAM, shape (height, width), of an activation and its gradient, each (channel, height, width)."""
+    weights = gradient.mean((1, 2), keepdim=True)  # (channel, 1, 1)
+    return (weights * activation).sum(0).relu()
