@@ -57,6 +57,12 @@ class Options:
             accumulator=maker(reduce, sites) if gathers else None,
         )
 
+    @property
+    def keeps_all(self) -> bool:
+        """Whether every value is kept as it is."""
+        changes = self.device is not None or self.dtype is not None or self.function is not None
+        return not (changes or self.last or self.accumulator is not None)
+
     def converted(self, value: Any) -> Any:
         """Return the value with its tensors on the device and of the dtype that were asked for."""
         return value if self.device is None and self.dtype is None else converted(value, self.device, self.dtype)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hookline.capturing.session import Session
 
 _in_order = attrgetter("order")
+_AS_IT_COMES = (0, 0)
 _in_backward = torch._C._current_graph_task_id
 
 
@@ -51,6 +52,8 @@ class SiteLog:
         self.skeleton: Any = None
         self._options = options
         self._shelf = shelf
+        # Values are kept as they come: the usual case, for which little is done.
+        self._keeps_all = shelf.budget is None and options.keeps_all
         self._session = session
         self._known_signature: inspect.Signature | None = None
 
@@ -141,6 +144,14 @@ class SiteLog:
             self._take_in_trace(value)
             return
         recomputed = _in_backward() != -1
+        if self._keeps_all and not recomputed:
+            self.fired += 1
+            self.entries.append(
+                Kept(snapshot_value(value, detach=options.detach), recomputed=False, order=_AS_IT_COMES)
+            )
+            if self.fired == 1:
+                self._session.one_fired()
+            return
         if not self.gathered and not options.function:  # those look at the value at once
             value = snapshot_value(value, detach=options.detach)
         self._add(value, recomputed=recomputed)
@@ -158,7 +169,7 @@ class SiteLog:
         self.skeleton = skeleton
         keep(self.ticket, [tensor.detach() for tensor in tensors])
 
-    def _add(self, value: Any, *, recomputed: bool, order: tuple[int, int] = (0, 0)) -> None:
+    def _add(self, value: Any, *, recomputed: bool, order: tuple[int, int] = _AS_IT_COMES) -> None:
         options = self._options
         if not recomputed:
             self.fired += 1
