@@ -42,7 +42,7 @@ bench-peers:  ## measure the same capture with other packages, in an environment
 	@$(PEERS)/bin/python -m benchmarks.peers
 
 docs: $(STAMP)  ## build the documentation into site/, with its gallery of pictures
-	@$(RUN) examples/gallery.py docs/images/gallery 2>/dev/null
+	@$(RUN) examples/gallery.py docs/images/gallery
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
 
 # A venv without pip is one whose creation was interrupted: it is made anew, and only a whole one gets the stamp.
